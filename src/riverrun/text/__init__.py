@@ -1,1 +1,1 @@
-"""TODO room text."""
+"""From strings to ids and back: file formats, sources, tag schemes, vocabularies and the tokeniser."""

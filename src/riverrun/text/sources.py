@@ -1,0 +1,320 @@
+"""Where text comes from and goes to: files, compressed files, standard input and output, open streams.
+
+Everything is read in blocks, so that a file larger than memory can be read; a compressed one is known by its name
+(``.gz``, ``.zst``). Text is UTF-8. A byte order mark is taken off and remembered, CRLF becomes LF. A file that is not
+UTF-8 but reads as Latin-1 is read as such and reported; one that is neither is an error with its line.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import hashlib
+import io
+import re
+import sys
+import warnings
+import zlib
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import IO, Any, TextIO
+
+from riverrun.errors import ConfigError, DataError, missing, nearest
+
+Source = str | Path | IO[str] | IO[bytes]
+"""A path, ``"-"`` for standard input, or an open stream."""
+
+BLOCK = 1 << 16  # small enough to stay in a cache: larger blocks are slower to split
+_BOM = "\ufeff"
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+# Control characters that no text has: tab, line ends, form feed and escape are left out.
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+
+
+class TextSource:
+    """Decoded text in blocks or lines, read once from the start to the end.
+
+    Args:
+        name: what messages call it.
+        blocks: bytes, or text that is decoded already.
+        encoding: what the user named; else UTF-8, or what is detected.
+        needed: whether to hold no text at all is an error.
+        notes: what a user should be told is appended here; without such a list it is given as a warning.
+
+    Attributes:
+        bom: the byte order mark that was taken off, or "".
+        newline: how the lines end in the source: LF, or CRLF where one was seen.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        blocks: Generator[bytes] | Generator[str],
+        *,
+        encoding: str | None = None,
+        needed: bool = False,
+        notes: list[str] | None = None,
+    ) -> None:
+        self.name = name
+        self.bom = ""
+        self.newline = "\n"
+        self.needed = needed
+        self._blocks = blocks
+        self._encoding = encoding and _known(encoding)
+        self._notes = notes
+
+    def __enter__(self) -> TextSource:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._blocks.close()
+
+    def blocks(self) -> Iterator[str]:
+        """The text in pieces of at most about 64 kB, cut anywhere, with LF at the ends of lines."""
+        begun = found = False
+        held = ""
+        for block in self._decoded():
+            if not begun and block:
+                begun = True
+                self.bom = _BOM if block.startswith(_BOM) else ""
+                block = block.removeprefix(_BOM)
+            if held or "\r" in block:
+                block = held + block
+                held = "\r" if block.endswith("\r") else ""  # its LF may stand in the next block
+                block = block[: len(block) - len(held)]
+                if "\r\n" in block:
+                    self.newline, block = "\r\n", block.replace("\r\n", "\n")
+            if block:
+                found = True
+                yield block
+        if held:
+            yield held
+        self.require(found or bool(held), "text")
+
+    def lines(self) -> Iterator[str]:
+        """The lines without their ends; only LF and CRLF end a line, not the other separators of Unicode."""
+        tail = ""
+        for block in self.blocks():
+            *lines, tail = (tail + block).split("\n")
+            yield from lines
+        if tail:
+            yield tail
+
+    def require(self, found: bool, what: str) -> None:
+        """Raise a DataError where a file holds nothing that can be read; an empty stream is none."""
+        if self.needed and not found:
+            raise DataError(f"{self.name}: the file is empty; expected {what}")
+
+    def error(self, line: int, message: str) -> DataError:
+        """The error about one line of this source."""
+        return DataError(f"{self.name}:{line}: {message}")
+
+    def _note(self, message: str) -> None:
+        if self._notes is None:
+            warnings.warn(message, stacklevel=2)
+        else:
+            self._notes.append(message)
+
+    def _decoded(self) -> Iterator[str]:
+        """Blocks of bytes as text; the last one may be empty."""
+        encoding = self._encoding
+        decoder: codecs.IncrementalDecoder | None = None
+        line, plain = 1, True  # plain: nothing but ASCII so far
+        for block in _then_end(self._blocks):
+            if isinstance(block, str):
+                text = block
+            else:
+                if decoder is None:
+                    if encoding is None and block.startswith(_UTF16):
+                        encoding = "utf-16"
+                        self._note(f"{self.name}: not UTF-8; read as UTF-16, by its byte order mark")
+                    decoder = codecs.getincrementaldecoder(encoding or "utf-8")()
+                try:
+                    text = decoder.decode(block, final=not block)
+                except UnicodeDecodeError as error:
+                    if encoding is not None:
+                        raise self._undecodable(error, line, encoding) from None
+                    self._reject_unless_latin(error, line, plain)
+                    # Latin-1 leaves 0x80 to 0x9F to control characters that no text has; this superset uses them.
+                    encoding, decoder = "cp1252", codecs.getincrementaldecoder("cp1252")()
+                    self._note(f"{self.name}: not UTF-8; read as Latin-1; name it with data.encoding")
+                    try:
+                        text = decoder.decode(error.object)
+                    except UnicodeDecodeError as second:
+                        raise self._undecodable(second, line, encoding) from None
+            if "\0" in text:
+                raise self._binary(line + text[: text.index("\0")].count("\n"))
+            plain = plain and text.isascii()
+            line += text.count("\n")
+            yield text
+
+    def _undecodable(self, error: UnicodeDecodeError, line: int, encoding: str) -> DataError:
+        if self._encoding:
+            what = f"is not valid {encoding}, the encoding that was named"
+        else:
+            what = "is neither UTF-8 nor Latin-1; name the encoding with data.encoding"
+        line += error.object[: error.start].count(b"\n")
+        return self.error(line, f"byte 0x{error.object[error.start]:02X} {what}")
+
+    def _reject_unless_latin(self, error: UnicodeDecodeError, line: int, plain: bool) -> None:
+        """Binary data, and UTF-8 with some bad bytes, are not Latin-1."""
+        control = _CONTROL.search(error.object)
+        if control:
+            raise self._binary(line + error.object[: control.start()].count(b"\n"))
+        repaired = error.object.decode("utf-8", "replace")
+        bad = repaired.count("\N{REPLACEMENT CHARACTER}")
+        good = sum(character > "\x7f" for character in repaired) - bad
+        if not plain or good > bad:
+            raise self.error(
+                line + error.object[: error.start].count(b"\n"),
+                f"byte 0x{error.object[error.start]:02X} is not valid UTF-8, although the rest of the file is; it is "
+                "damaged or mixes encodings; to read it nevertheless name one with data.encoding",
+            )
+
+    def _binary(self, line: int) -> DataError:
+        return self.error(line, "a binary file; expected text")
+
+
+def _known(encoding: str) -> str:
+    try:
+        " ".encode(encoding)  # empty text would not even look the encoding up
+    except LookupError:
+        close = nearest(encoding, ["utf-8", "utf-8-sig", "latin-1", "cp1252", "utf-16", "iso-8859-15", "koi8-r"])
+        raise ConfigError(f"data.encoding: unknown encoding '{encoding}'{close}") from None
+    return encoding
+
+
+def _then_end(blocks: Iterable[bytes] | Iterable[str]) -> Iterator[bytes | str]:
+    """The blocks, and an empty one at which a decoder finds out whether the last character was complete."""
+    block: bytes | str = b""
+    for block in blocks:
+        yield block
+    yield block[:0]
+
+
+def read_blocks(path: str | Path, *, size: int = BLOCK) -> Generator[bytes]:
+    """The bytes of a file, decompressed by its name, in blocks of at most ``size``; ``"-"`` is standard input."""
+    if path == "-":
+        stream: Any = sys.stdin.buffer
+        while block := stream.read1(size):  # what is there: a pipe need not fill a block
+            yield block
+        return
+    path = existing(path)
+    try:
+        with closing(_open(path)) as file:
+            while block := file.read(size):
+                yield block
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def existing(path: str | Path) -> Path:
+    """The path of a file that is there, or a DataError that names the one most like it."""
+    path = Path(path)
+    try:
+        folder = path.is_dir()
+    except OSError as error:  # a name that no file can have
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+    if folder:
+        raise DataError(f"{path}: this is a folder; expected a file")
+    if not path.exists():
+        if not path.parent.is_dir():
+            raise DataError(f"{path}: no such file; there is no folder {path.parent}")
+        raise DataError(f"{path}: no such file{nearest(path.name, [each.name for each in path.parent.iterdir()])}")
+    return path
+
+
+def open_text(path: Source, *, encoding: str | None = None, notes: list[str] | None = None) -> TextSource:
+    """Text to read: a path (``.gz`` and ``.zst`` too), ``"-"`` for standard input, or an open stream.
+
+    >>> with open_text(io.StringIO("one\\r\\ntwo")) as source:
+    ...     list(source.lines()), source.newline
+    (['one', 'two'], '\\r\\n')
+    """
+    if isinstance(path, str | Path):
+        if path == "-" and not hasattr(sys.stdin, "buffer"):
+            return TextSource("<stdin>", _stream_blocks(sys.stdin), notes=notes)
+        name = "<stdin>" if path == "-" else str(path)
+        return TextSource(name, read_blocks(path), encoding=encoding, needed=path != "-", notes=notes)
+    return TextSource(str(getattr(path, "name", "<stream>")), _stream_blocks(path), encoding=encoding, notes=notes)
+
+
+def _stream_blocks(stream: IO[Any]) -> Generator[Any]:
+    while block := stream.read(BLOCK):
+        yield block
+
+
+@contextmanager
+def create_text(path: str | Path | IO[str]) -> Iterator[TextIO | IO[str]]:
+    """A place to write UTF-8 text with LF: a path (``.gz`` and ``.zst`` too), ``"-"`` or an open stream.
+
+    The same text gives the same bytes: a ``.gz`` holds no time and no name.
+    """
+    if not isinstance(path, str | Path):
+        yield path
+        return
+    if path == "-":
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    path = Path(path)
+    try:
+        if path.is_dir():
+            raise DataError(f"{path}: this is a folder; expected a file to write")
+        if not path.parent.is_dir():
+            raise DataError(f"{path}: cannot be written: there is no folder {path.parent}")
+        file: Any = path.open("wb")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error.strerror}") from None
+    with file:
+        packed: Any = file
+        if path.suffix == ".gz":
+            packed = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
+        elif path.suffix == ".zst":
+            packed = _zstandard(path).ZstdCompressor().stream_writer(file)
+        with io.TextIOWrapper(packed, encoding="utf-8", newline="") as text:
+            yield text
+
+
+def sha256(path: str | Path) -> str:
+    """The SHA-256 of a file's bytes as they lie on the disk, in hexadecimal."""
+    with existing(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _open(path: Path) -> Any:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rb")
+    if path.suffix == ".zst":
+        return _Zstandard(path)
+    return path.open("rb")
+
+
+def _zstandard(path: Path) -> Any:
+    try:
+        import zstandard
+    except ImportError:
+        raise missing("zstandard", "zst", str(path)) from None
+    return zstandard
+
+
+class _Zstandard:
+    """A reader of ``.zst`` whose errors are those of the other readers."""
+
+    def __init__(self, path: Path) -> None:
+        package = _zstandard(path)
+        self._file = path.open("rb")
+        self._reader = package.ZstdDecompressor().stream_reader(self._file, read_across_frames=True)
+        self._error: type[Exception] = package.ZstdError
+
+    def read(self, size: int) -> bytes:
+        try:
+            block: bytes = self._reader.read(size)
+        except self._error as error:
+            raise OSError(str(error)) from None
+        return block
+
+    def close(self) -> None:
+        self._reader.close()
+        self._file.close()
