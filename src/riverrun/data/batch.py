@@ -1,4 +1,4 @@
-"""A batch: a mapping from field name to ``Padded`` or array. Flattened, its names are the inputs of an exported graph."""
+"""A batch: a mapping from field name to ``Padded`` or array. Flattened, its names are the inputs of a graph."""
 
 from __future__ import annotations
 
