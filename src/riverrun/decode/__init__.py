@@ -1,1 +1,1 @@
-"""TODO room decode."""
+"""Scores to structures: the same code on numpy and torch arrays."""
