@@ -1,0 +1,36 @@
+"""``riverrun export``: a trained model as a folder that runs without torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from tyro.conf import Positional, arg
+
+from riverrun.cli.needs import needs_torch
+from riverrun.cli.screen import say, size
+
+
+class Export(msgspec.Struct, frozen=True, kw_only=True):
+    """Write a model as a folder that runs without torch; compared with the original before it is written."""
+
+    model: Annotated[Positional[str], arg(metavar="MODEL")]
+    """The folder of a trained model."""
+
+    folder: Annotated[Positional[str], arg(metavar="DIR")]
+    """The new folder."""
+
+    int8: bool = False
+    """Store and compute with 8-bit weights where that is possible, and say where it was not."""
+
+    def run(self) -> None:
+        """Load, export, and say what came out."""
+        needs_torch("exporting a model")
+        from riverrun import tasks
+
+        task = tasks.load(self.model)
+        for note in task.export(Path(self.folder), int8=self.int8):
+            say(note)
+        written = sum(file.stat().st_size for file in Path(self.folder).rglob("*") if file.is_file())
+        say(f"{self.folder}: {size(written)}. Try: riverrun predict {self.folder} FILE")

@@ -1,0 +1,90 @@
+"""``riverrun train``: a recipe, your files, settings on top; a model folder comes out."""
+
+from __future__ import annotations
+
+import shlex
+from itertools import count
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from tyro.conf import Positional, UseAppendAction, arg
+
+from riverrun.cli.needs import needs_torch
+from riverrun.cli.progress import listeners
+from riverrun.cli.screen import say
+from riverrun.config.recipe import load_recipe
+from riverrun.errors import ConfigError
+
+
+class Train(msgspec.Struct, frozen=True, kw_only=True):
+    """Train a recipe on your files; `riverrun export` makes of the result a folder that needs no torch."""
+
+    recipe: Annotated[Positional[str], arg(metavar="RECIPE")]
+    """A shipped recipe (`riverrun recipes` lists them) or a TOML file."""
+
+    train: Annotated[Positional[str | None], arg(metavar="TRAIN")] = None
+    """The file to learn from; or as the recipe says."""
+
+    dev: Annotated[Positional[str | None], arg(metavar="DEV")] = None
+    """The file that chooses the best epoch; without it a tenth of TRAIN is held out."""
+
+    set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="A.B=C")] = ()
+    """A setting of the recipe, for example train.epochs=3; may be given again and again."""
+
+    out: Annotated[str | None, arg(metavar="DIR")] = None
+    """The model's folder; runs/RECIPE-1, -2, ... where it is not given."""
+
+    resume: bool = False
+    """Continue the run in --out where it was interrupted."""
+
+    allow_import: bool = False
+    """Import the module of a cell of your own, package.module:Class; which runs its code."""
+
+    json: bool = False
+    """One JSON object an event on stderr instead of a progress bar."""
+
+    def run(self) -> None:
+        """Decode the recipe, train, and say where the model is."""
+        recipe = load_recipe(self.recipe, settings=self.set, data={"train": self.train, "dev": self.dev})
+        if recipe.data.train is None:
+            raise ConfigError(
+                f"data.train: the recipe {self.recipe} names no training file. "
+                f"Give one: riverrun train {self.recipe} TRAIN [DEV]"
+            )
+        if self.resume and self.out is None:
+            raise ConfigError("--resume: which run? Give its folder with --out")
+        needs_torch("training")
+        from riverrun.tasks.tagger import Tagger
+
+        out = Path(self.out) if self.out else next_folder(self.recipe)
+        say(f"{self.recipe} -> {out}")
+        with listeners(out, as_json=self.json) as heard:
+            try:
+                model = Tagger(recipe).fit(out=out, resume=self.resume, listeners=heard, allow_import=self.allow_import)
+            except KeyboardInterrupt:
+                say(f"Stopped. To go on: {self.again(out)}")
+                raise
+        for note in model.notes:
+            say(f"Note: {note}")
+        say(f"Done: {out}. Try: echo 'Some text.' | riverrun predict {shlex.quote(str(out))}")
+
+    def again(self, out: Path) -> str:
+        """The command that continues this run, or begins it again where nothing of it is there yet."""
+        files = [file for file in (self.train, self.dev) if file]
+        given = [part for setting in self.set for part in ("--set", setting)]
+        flags = ["--allow-import"] * self.allow_import
+        flags += ["--resume"] * (out.is_dir() and any(out.iterdir()))
+        return shlex.join(["riverrun", "train", self.recipe, *files, *given, "--out", str(out), *flags])
+
+
+def next_folder(recipe: str, root: Path = Path("runs")) -> Path:
+    """The first free ``runs/<recipe>-<n>``.
+
+    >>> next_folder("mine/best.toml", Path("nowhere")).as_posix()
+    'nowhere/best-1'
+    >>> next_folder("tagger/ner", Path("nowhere")).as_posix()
+    'nowhere/tagger/ner-1'
+    """
+    name = Path(recipe).stem if recipe.endswith(".toml") else recipe
+    return next(folder for n in count(1) if not (folder := root / f"{name}-{n}").exists())

@@ -1,0 +1,117 @@
+"""``data check``: what is counted in a file, and what is said of files that are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from riverrun.cli import survey
+from riverrun.errors import ConfigError, DataError
+
+CONLL = """-DOCSTART- O
+
+John\tB-PER
+Smith\tI-PER
+left\tO
+Paris\tB-LOC
+
+john\tB-PER
+left\tO
+
+"""
+
+
+@pytest.fixture
+def conll(tmp_path: Path) -> str:
+    path = tmp_path / "a.conll"
+    path.write_text(CONLL, encoding="utf-8")
+    return str(path)
+
+
+def test_sizes_tags_and_spans(conll: str) -> None:
+    found = survey.read(conll)
+    assert survey.facts(found) == {
+        "file": conll,
+        "format": "conll",
+        "sentences": 2,
+        "tokens": 6,
+        "distinct_forms": 5,
+        "forms_seen_once": 4,
+        "shortest": 2,
+        "median_length": 2,
+        "longest": 4,
+    }
+    assert survey.tags(found) == {
+        "scheme": "iob2",
+        "spans": {"PER": 2, "LOC": 1},
+        "tags": {"B-PER": 2, "O": 2, "I-PER": 1, "B-LOC": 1},
+    }
+
+
+def test_sentences_of_the_same_tags_are_all_counted(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text("a\tB-X\nb\tO\n\n" * 5, encoding="utf-8")
+    assert survey.tags(survey.read(str(path))) == {
+        "scheme": "iob2",
+        "spans": {"X": 5},
+        "tags": {"B-X": 5, "O": 5},
+    }
+
+
+def test_what_the_training_file_does_not_have(conll: str, tmp_path: Path) -> None:
+    train = tmp_path / "train.conll"
+    train.write_text("john\tB-PER\nparis\tO\n\n", encoding="utf-8")
+    section = survey.unknown(survey.read(conll), survey.read(str(train)))
+    # John Smith left Paris . john left: only the second john is known as written; john and paris in lower case.
+    assert section == {
+        "unknown_tokens": round(5 / 6, 4),
+        "unknown_tokens_lower": round(3 / 6, 4),
+        "unknown_tags": ["B-LOC", "I-PER"],
+    }
+
+
+def test_what_the_vectors_have(conll: str, tmp_path: Path) -> None:
+    vectors = tmp_path / "v.txt"
+    vectors.write_text("john 1 2 3\nParis 1 2 3\nleft 0 0 1\nother 0 0 0\n", encoding="utf-8")
+    section = survey.coverage(survey.read(conll), str(vectors))
+    assert section == {
+        "vectors": str(vectors),
+        "vector_size": 3,
+        "covered_tokens": round(4 / 6, 4),
+        "covered_tokens_lower": round(4 / 6, 4),
+        "covered_forms_lower": round(3 / 5, 4),
+    }
+
+
+def test_columns_may_be_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.conllu"
+    path.write_text("1\tDogs\tdog\tNOUN\tNNS\t_\t0\troot\t_\t_\n\n", encoding="utf-8")
+    assert survey.tags(survey.read(str(path)))["tags"] == {"NOUN": 1}
+    assert survey.tags(survey.read(str(path), columns={"tag": "xpos"}))["tags"] == {"NNS": 1}
+    conll = tmp_path / "b.conll"
+    conll.write_text("x Dogs NNS\n\n", encoding="utf-8")
+    found = survey.read(str(conll), columns={"form": 1, "tag": 0})
+    assert (dict(found.forms), dict(found.tags)) == ({"Dogs": 1}, {"x": 1})
+
+
+def test_rows_are_for_people() -> None:
+    section = {"a_b": 1234, "share": 0.5, "none": None, "list": ["x", "y"], "empty": [], "by": {"N": 1000}}
+    assert list(survey.rows(section)) == [
+        ("a b", "1,234"),
+        ("share", "50.00%"),
+        ("none", "none"),
+        ("list", "x y"),
+        ("empty", "none"),
+        ("by", 1),
+        ("  N", "1,000"),
+    ]
+
+
+def test_another_format_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("It rains.\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"a\.txt: expected the format conllu or conll, received lines; see --format"):
+        survey.read(str(path))
+    with pytest.raises(DataError, match="nothere: no such file"):
+        survey.read("nothere")

@@ -1,0 +1,109 @@
+"""``riverrun train``: what is handed to the tagger, and what is said before, after and in place of a training."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from riverrun.cli import needs
+from riverrun.cli.main import INTERRUPTED, WRONG_INPUT, run
+from riverrun.cli.train import next_folder
+
+
+class Tagger:
+    """Takes down what it is asked for; ``notes`` are those of a tagger."""
+
+    asked: list[dict[str, Any]]
+    answer: BaseException | None = None
+
+    def __init__(self, recipe: Any) -> None:
+        self.recipe = recipe
+        self.notes = ["so it goes"]
+
+    def fit(self, **keywords: Any) -> Tagger:
+        Tagger.asked.append({"recipe": self.recipe, **keywords})
+        if Tagger.answer is not None:
+            raise Tagger.answer
+        return self
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any]]:
+    """What the tagger is asked for; in a folder of its own."""
+    module = ModuleType("riverrun.tasks.tagger")
+    module.Tagger = Tagger  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "riverrun.tasks.tagger", module)
+    monkeypatch.setattr(needs, "find_spec", lambda name: object())
+    monkeypatch.setattr(Tagger, "asked", [], raising=False)
+    monkeypatch.setattr(Tagger, "answer", None)
+    monkeypatch.chdir(tmp_path)
+    return Tagger.asked
+
+
+def test_the_recipe_with_its_settings_reaches_the_tagger(asked, capsys) -> None:
+    line = "train tagger/upos a.conllu b.conllu --set train.epochs=3 --set model.chars=none --out here"
+    assert run(line.split()) == 0
+    (call,) = asked
+    recipe = call["recipe"]
+    assert (recipe.data.train, recipe.data.dev, recipe.train.epochs) == ("a.conllu", "b.conllu", 3)
+    assert recipe.model.chars is None
+    assert (call["out"], call["resume"], call["allow_import"]) == (Path("here"), False, False)
+    out, said = capsys.readouterr()
+    assert out == ""
+    assert "tagger/upos -> here" in said and "Note: so it goes" in said
+    assert "Try: echo 'Some text.' | riverrun predict here" in said
+
+
+def test_resume_and_allow_import_reach_the_tagger(asked) -> None:
+    assert run(["train", "tagger/upos", "a.conllu", "--out", "here", "--resume", "--allow-import"]) == 0
+    assert (asked[0]["resume"], asked[0]["allow_import"]) == (True, True)
+
+
+def test_a_folder_is_found_where_none_is_given(asked, tmp_path) -> None:
+    (tmp_path / "runs" / "tagger" / "upos-1").mkdir(parents=True)
+    assert run(["train", "tagger/upos", "a.conllu"]) == 0
+    assert asked[0]["out"] == Path("runs/tagger/upos-2") == next_folder("tagger/upos")
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_ctrl_c_says_how_to_go_on(asked, capsys, monkeypatch, tmp_path, begun) -> None:
+    monkeypatch.setattr(Tagger, "answer", KeyboardInterrupt())
+    if begun:
+        (tmp_path / "a b" / "checkpoint").mkdir(parents=True)
+    given = ["train", "tagger/upos", "a.conllu", "--set", "data.columns={tag='x y'}", "--out", "a b", "--allow-import"]
+    assert run(given) == INTERRUPTED
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Stopped. To go on: ")]
+    # Nothing is there to be resumed while nothing was written.
+    expected = [*given, "--resume"] if begun else given
+    assert shlex.split(line.removeprefix("Stopped. To go on: ")) == ["riverrun", *expected]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("train tagger/upos", "data.train: the recipe tagger/upos names no training file. Give one: riverrun train"),
+        ("train tagger/upso a", "tagger/upso: no shipped recipe has this name; did you mean 'tagger/upos'?"),
+        ("train tagger/upos a --set train.epoch=3", "train.epoch: unknown key; did you mean 'epochs'?"),
+        ("train tagger/upos a --resume", "--resume: which run? Give its folder with --out"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_begins(asked, capsys, line, message) -> None:
+    assert run(line.split()) == WRONG_INPUT
+    assert capsys.readouterr().err.startswith(f"ConfigError: {message}")
+    assert not asked
+
+
+def test_without_torch_the_line_that_installs_it_is_said(asked, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(needs, "find_spec", lambda name: None)
+    assert run(["train", "tagger/upos", "a"]) == WRONG_INPUT
+    assert capsys.readouterr().err == (
+        "ConfigError: training needs the package 'torch', which is not installed. "
+        "Install it with: pip install 'riverrun[train]'\n"
+    )
+    assert run(["export", "somewhere", "else"]) == WRONG_INPUT
+    assert "exporting a model needs the package 'torch'" in capsys.readouterr().err
