@@ -1,0 +1,158 @@
+"""Files of labelled words: which format, which columns, and the corpora that a tagger is trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from riverrun.data.corpus import Corpus
+from riverrun.errors import ConfigError, DataError
+from riverrun.text.formats import guess_format, read_conll, read_conllu
+from riverrun.text.formats.sentence import Sentence
+from riverrun.text.sources import existing, sha256
+
+READERS: dict[str, Callable[..., Iterator[Sentence]]] = {"conllu": read_conllu, "conll": read_conll}
+"""Formats that have a word a line -> reader."""
+
+# The columns that a tagger reads where nothing else is said: (form, tag).
+_DEFAULTS: dict[str, tuple[int | str, int | str]] = {"conllu": ("form", "upos"), "conll": (0, -1)}
+
+
+@dataclass
+class Labelled:
+    """A file whose words have tags.
+
+    Args:
+        path: of the file.
+        format: ``conllu`` or ``conll``; guessed where it is None.
+        columns: ``form`` and ``tag`` -> name or number of a column.
+        encoding: where it is not UTF-8.
+        notes: what the reader had to say, filled while the file is read.
+    """
+
+    path: str
+    format: str | None = None
+    columns: Mapping[str, int | str] = field(default_factory=dict)
+    encoding: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.format is None:
+            self.format = guess_format(self.path)
+        if self.format not in READERS:
+            raise ConfigError(
+                f"{self.path}: a tagger reads the formats {', '.join(READERS)}, received {self.format}. "
+                "Name the right one as data.format (--format)"
+            )
+
+    @property
+    def form(self) -> int | str:
+        """The column of the words."""
+        return self.columns.get("form", _DEFAULTS[str(self.format)][0])
+
+    @property
+    def tag(self) -> int | str:
+        """The column of the tags."""
+        return self.columns.get("tag", _DEFAULTS[str(self.format)][1])
+
+    def sentences(self, stream: Any = None) -> Iterator[Sentence]:
+        """All sentences, read anew at each call; what is noted is noted once.
+
+        Args:
+            stream: an open stream of bytes to read in place of the file.
+        """
+        notes: list[str] = []
+        yield from READERS[str(self.format)](stream or self.path, encoding=self.encoding, notes=notes)
+        self.notes += [note for note in notes if note not in self.notes]
+
+    def pairs(self) -> Iterator[tuple[list[str], list[str]]]:
+        """(forms, tags) of each sentence that has words."""
+        for sentence in self.sentences():
+            if len(sentence):
+                if self.untagged(sentence):
+                    raise DataError(
+                        f"{self.path}:{sentence.line}: the words and their tags are the same column; expected a column "
+                        "of tags beside the words (data.columns)"
+                    )
+                yield self.column(sentence, self.form), self.column(sentence, self.tag)
+
+    def column(self, sentence: Sentence, name: int | str) -> list[str]:
+        """A column of a sentence of this file."""
+        try:
+            return sentence.column(name)
+        except DataError as error:
+            what = str(error).partition(": ")[2]
+            raise DataError(f"{self.path}:{sentence.line}: {what}. Name another one (data.columns)") from None
+
+    def untagged(self, sentence: Sentence) -> bool:
+        """Whether a sentence has no column for the tags besides that of the words."""
+        names = sentence.columns
+        form, tag = (
+            c % len(names) if isinstance(c, int) else names.index(c) if c in names else c for c in (self.form, self.tag)
+        )
+        return form == tag
+
+    def corpus(self, folder: Path, keep: Callable[[int], bool] = lambda number: True) -> Corpus:
+        """The sentences whose number ``keep`` accepts, as a memory-mapped corpus in this folder.
+
+        A corpus that was built there before from the same file, read in the same way, is opened.
+        """
+        origin = {
+            "sha256": sha256(self.path),
+            "format": self.format,
+            "columns": {"form": self.form, "tag": self.tag},
+            "encoding": self.encoding,
+            "kept": "".join("01"[keep(number)] for number in range(1000)),
+        }
+        stamp = folder / "origin.json"
+        if stamp.is_file() and msgspec.json.decode(stamp.read_bytes()) == origin:
+            return Corpus.open(folder)
+        stamp.unlink(missing_ok=True)
+        rows = ({"form": forms, "tag": tags} for number, (forms, tags) in enumerate(self.pairs()) if keep(number))
+        corpus = Corpus.build(rows, folder, columns=("form", "tag"))
+        stamp.write_bytes(msgspec.json.encode(origin))
+        return corpus
+
+    def where(self, wrong: Callable[[str], bool]) -> str:
+        """``file:line`` of the first word whose tag is wrong."""
+        for sentence in self.sentences():
+            for k, tag in enumerate(self.column(sentence, self.tag)):
+                if wrong(tag):
+                    return f"{self.path}:{sentence.line_of(k)}"
+        return self.path
+
+
+def held_out(share: float) -> Callable[[int], bool]:
+    """Which sentence numbers are held out: evenly spread over the file, so that it needs to be read only once.
+
+    >>> [number for number in range(20) if held_out(0.1)(number)]
+    [9, 19]
+    """
+    return lambda number: int((number + 1) * share + 1e-9) > int(number * share + 1e-9)
+
+
+def train_and_dev(train: Labelled, dev: Labelled | None, folder: Path, share: float) -> tuple[Corpus, Corpus]:
+    """The corpora to learn from and to choose the best weights on; without ``dev`` a share of ``train`` is held out."""
+    existing(train.path)
+    if dev is not None:
+        existing(dev.path)
+        return _full(train.corpus(folder / "train"), train), _full(dev.corpus(folder / "dev"), dev)
+    held = held_out(share)
+    kept = _full(train.corpus(folder / "train", lambda number: not held(number)), train)
+    rest = train.corpus(folder / "dev", held)
+    if not len(rest):
+        raise DataError(
+            f"{train.path}: has only {len(kept)} sentences, too few to hold out {share:.0%} of them as dev data. "
+            "Give a dev file"
+        )
+    return kept, rest
+
+
+def _full(corpus: Corpus, source: Labelled) -> Corpus:
+    if not corpus.tokens:
+        raise DataError(f"{source.path}: no words; expected sentences with tagged words")
+    return corpus

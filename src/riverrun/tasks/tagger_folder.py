@@ -1,0 +1,74 @@
+"""What a tagger's folder holds besides its config: the vocabularies, and the net or the exported graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from riverrun.config.tagger import TaggerRecipe
+from riverrun.data.sentences import SentenceFields
+from riverrun.errors import CheckpointError, ConfigError, missing
+from riverrun.tasks import folder as folders
+from riverrun.tasks.tagger_net import build_net
+from riverrun.text.fields import CharField, TagField, WordField
+from riverrun.text.tokenize import Tokenizer
+
+if TYPE_CHECKING:
+    from riverrun.nn.models.tagger import Tagger as Net
+
+GRAPH, WEIGHTS, VOCABULARIES = "model.onnx", "model.safetensors", "vocab"
+
+_STORED: dict[str, type] = {"words": WordField, "chars": CharField, "tags": TagField, "tokenizer": Tokenizer}
+
+
+def vocabularies(fields: SentenceFields, tokenizer: Tokenizer) -> dict[str, bytes]:
+    """Name in the folder -> content."""
+    values = {"words": fields.words, "chars": fields.chars, "tags": fields.tags, "tokenizer": tokenizer}
+    return {
+        f"{VOCABULARIES}/{name}.json": msgspec.json.encode(value) for name, value in values.items() if value is not None
+    }
+
+
+def read_vocabularies(root: Path) -> tuple[SentenceFields, Tokenizer]:
+    """The inverse of ``vocabularies``, from a folder that was checked."""
+    found: dict[str, Any] = {}
+    for name, type_ in _STORED.items():
+        path = root / VOCABULARIES / f"{name}.json"
+        if path.is_file():
+            try:
+                found[name] = msgspec.json.decode(path.read_bytes(), type=type_)
+            except (msgspec.MsgspecError, ConfigError) as error:
+                raise CheckpointError(f"{path}: {error}. The file was changed; copy the model again") from None
+    for name in ("tags", "tokenizer"):
+        if name not in found:
+            raise CheckpointError(f"{root / VOCABULARIES / name}.json: missing; copy the whole folder again")
+    return SentenceFields(found.get("words"), found.get("chars"), found["tags"]), found["tokenizer"]
+
+
+def read_net(
+    root: Path, recipe: TaggerRecipe, config: folders.Config, fields: SentenceFields, *, unfinished: bool
+) -> Net:
+    """The net of a folder, in evaluation mode; of one whose training is not finished, with the best weights so far."""
+    try:
+        import torch  # noqa: F401  # the only thing that may be missing
+    except ImportError:
+        raise missing("torch", "train", f"{root}: a model that was not exported") from None
+    from riverrun.nn.cells import TracedCell
+    from riverrun.nn.cells.store import loads
+    from riverrun.train.checkpoint import Checkpoints
+    from riverrun.train.learner import load
+    from riverrun.train.weights import load_weights
+
+    if unfinished:
+        best = Checkpoints(root).best()
+        if best is None:
+            raise CheckpointError(f"{root}: holds no checkpoint yet; continue the training with --resume")
+        weights = best.weights()
+    else:
+        weights = load_weights(root / WEIGHTS)
+    cell = TracedCell(loads(config.graph)) if config.graph is not None else None
+    net = build_net(recipe.model, fields, cell=cell)
+    load(net, weights)
+    return net.eval()
