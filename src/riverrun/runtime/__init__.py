@@ -1,1 +1,1 @@
-"""TODO room runtime."""
+"""Exported graphs as scorers: ONNX Runtime and numpy, no torch."""
