@@ -102,7 +102,8 @@ def starts_the_average_anew(patch: Patch) -> None:
 
 
 def law(folder: Path) -> None:
-    training.test_a_resumed_run_is_the_run_that_never_stopped(folder, "adam", "plateau", 0.8, 1)  # checkpoints within an epoch
+    # These settings have checkpoints within an epoch.
+    training.test_a_resumed_run_is_the_run_that_never_stopped(folder, "adam", "plateau", 0.8, 1)
 
 
 BUGS: dict[str, Callable[[Patch], None]] = {

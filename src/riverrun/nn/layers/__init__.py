@@ -1,1 +1,1 @@
-"""TODO room nn/layers."""
+"""Layers: what a net is made of, from ids to hidden vectors to the scores of a chain."""
