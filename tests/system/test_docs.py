@@ -13,23 +13,28 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from importlib import resources
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import pytest
 
 from riverrun.cli.commands import Command
 from riverrun.cli.main import run
 from riverrun.config import decode_recipe
+from riverrun.text.formats import read_conllu, write_conllu
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md"])
+SHOWN = [*PAGES, ROOT / "README.md"]  # its code is run where its models are: commands and recipes are checked here
+NOT_RUN = ("CONTRIBUTING.md", "results.md")  # they set up an installation, or take hours and data sets
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 TREEBANK = Path(str(resources.files("riverrun"))) / "bundled" / "mini-treebank"
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(?<!`)`(riverrun [^`]+)`(?!`)")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+VERBS = {subcommand.name for verb in get_args(Command) for subcommand in verb.__metadata__}
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
@@ -55,32 +60,43 @@ def commands(text: str) -> Iterator[str]:
     """The calls of riverrun in lines of a shell, without what is piped in and where the output goes."""
     for line in text.replace("\\\n", " ").splitlines():
         for part in line.split(" | "):
+            part = part.strip().removeprefix("python -m ")
             if part.startswith("riverrun "):
                 yield part.split(" > ")[0].split(" 2>")[0]
 
 
 def parses(command: str) -> None:
-    """A SystemExit, which is no test's success, where the command line is wrong."""
+    """A SystemExit where the command line is wrong."""
     import tyro
     from tyro.conf import FlagCreatePairsOff, OmitSubcommandPrefixes
 
-    tyro.cli(Command, args=shlex.split(command)[1:], config=(OmitSubcommandPrefixes, FlagCreatePairsOff))
+    tyro.cli(Command, args=shlex.split(command, comments=True)[1:], config=(OmitSubcommandPrefixes, FlagCreatePairsOff))
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the first sentences of the miniature treebank, in which the blocks of a page run."""
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder in which the blocks of a page run: the first sentences of the miniature treebank, as CoNLL-U and, with
+    its names as spans, in four columns."""
     for part, sentences in (("train", 60), ("dev", 20), ("test", 20)):
-        found = (TREEBANK / f"{part}.conllu").read_text(encoding="utf-8").split("\n\n")[:sentences]
-        (tmp_path / f"{part}.conllu").write_text("\n\n".join(found) + "\n\n", encoding="utf-8")
+        found = list(islice(read_conllu(TREEBANK / f"{part}.conllu"), sentences))
+        write_conllu(tmp_path / f"{part}.conllu", found)
+        with (tmp_path / f"{part}.conll").open("w", encoding="utf-8") as file:
+            for sentence in found:
+                for form, tag in zip(sentence.forms, sentence.column("upos"), strict=True):
+                    file.write(f"{form} _ {tag} {'B-NAME' if tag == 'PROPN' else 'O'}\n")
+                file.write("\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))  # for modules that a page writes
-    return tmp_path
+    monkeypatch.syspath_prepend(str(tmp_path))  # for the modules that a page writes
+    modules = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - modules:
+        if (tmp_path / f"{name}.py").is_file():
+            del sys.modules[name]
 
 
 def short(arguments: list[str]) -> list[str]:
     """The same command with a small net and few steps: a test is not a training."""
-    if arguments[0] != "train":
+    if arguments[:1] != ["train"]:
         return arguments
     small = ("train.steps=2", "model.encoder.hidden=8", "model.words.size=8", "train.device=cpu")
     return [*arguments, *(part for setting in small for part in ("--set", setting))]
@@ -89,56 +105,53 @@ def short(arguments: list[str]) -> list[str]:
 def execute(page: Path, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Every block of Python, and every command of riverrun, of a page, in their order and in one folder."""
     names: dict[str, Any] = {"__name__": "page"}
-    for block in blocks(page, "python", "sh"):
+    for block in blocks(page, "python", "sh", "toml"):
         where = f"{page.name}:{block.line}"
+        if named := re.match(r"# (\w+\.(?:py|toml))\n", block.text):
+            (here / named[1]).write_text(block.text, encoding="utf-8")  # what a later block imports or names
         if block.language == "sh":
             for line in block.text.replace("\\\n", " ").splitlines():
-                given = re.match(r"echo [\"'](.*)[\"'] \| ", line)
+                if given := re.match(r"echo [\"'](.*)[\"'] \| ", line):
+                    typed = io.TextIOWrapper(io.BytesIO(f"{given[1]}\n".encode()), encoding="utf-8")
+                    monkeypatch.setattr(sys, "stdin", typed)
                 for command in commands(line):
-                    if given:
-                        typed = io.TextIOWrapper(io.BytesIO(f"{given[1]}\n".encode()), encoding="utf-8")
-                        monkeypatch.setattr(sys, "stdin", typed)
-                    assert run(short(shlex.split(command)[1:])) == 0, f"{where}: {command}\n{capsys.readouterr().err}"
+                    capsys.readouterr()
+                    code = run(short(shlex.split(command)[1:]))
+                    said = capsys.readouterr()
+                    assert code == 0, f"{where}: {command}\n{said.err}"
+                    if target := re.search(r" > (\S+)$", line):
+                        (here / target[1]).write_text(said.out, encoding="utf-8")
         elif block.text.startswith(">>> "):
             test = doctest.DocTestParser().get_doctest(block.text, names, where, str(page), block.line - 1)
-            said = io.StringIO()
-            doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=said.write, clear_globs=False)
-            assert not said.getvalue(), said.getvalue()
+            wrong = io.StringIO()
+            doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=wrong.write, clear_globs=False)
+            assert not wrong.getvalue(), wrong.getvalue()
             names.update(test.globs)
-        else:
-            # A block that names its file in the first line is a module that later blocks import.
-            if named := re.match(r"# (\w+)\.py\n", block.text):
-                (here / f"{named[1]}.py").write_text(block.text, encoding="utf-8")
+        elif block.language == "python":
             exec(compile(block.text, where, "exec"), names)
 
 
 @pytest.mark.train
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CONTRIBUTING.md"], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in NOT_RUN], ids=lambda page: page.stem)
 def test_code_of_a_page_runs(page, here, capsys, monkeypatch):
     pytest.importorskip("torch")
     pytest.importorskip("onnxscript")
-    if page.stem == "recipes":  # its commands are about files that are not here; they are parsed below
-        monkeypatch.setattr(sys.modules[__name__], "run", lambda arguments: 0)
     execute(page, here, capsys, monkeypatch)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", SHOWN, ids=lambda page: page.stem)
 def test_every_command_parses(page):
     for block in blocks(page, "sh", "console"):
         for command in commands(block.text):
             parses(command)
     for command in INLINE.findall(prose(page)):
-        # In a sentence a verb may stand alone.
-        verb = shlex.split(command)[1]
-        assert verb in VERBS, command
-        if len(shlex.split(command)) > 2 and verb != "data":
+        verb, *rest = shlex.split(command)[1:]
+        assert verb in {*VERBS, "--help"}, command
+        if rest and rest != ["--help"]:  # in a sentence a verb may stand alone
             parses(command)
 
 
-VERBS = {"demo", "train", "evaluate", "predict", "export", "data", "recipes", "models", "doctor"}
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", SHOWN, ids=lambda page: page.stem)
 def test_every_recipe_decodes(page):
     for block in blocks(page, "toml"):
         decode_recipe(tomllib.loads(block.text), source=f"{page.name}:{block.line}")
@@ -184,13 +197,16 @@ def test_generated_pages_are_up_to_date():
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
 def test_example_runs(example, here, capsys, monkeypatch):
     pytest.importorskip("torch")
-    monkeypatch.setattr(sys, "argv", [example.name, "--short"] if example.stem == "train_tagger" else [example.name])
+    settings = ["train.steps=2", "train.tokens=128"] if "SETTING" in example.read_text(encoding="utf-8") else []
+    monkeypatch.setattr(sys, "argv", [example.name, *settings])
     runpy.run_path(str(example), run_name="__main__")
     assert capsys.readouterr().out.strip()
 
 
 def test_every_page_and_example_is_on_the_map():
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    assert all(f"]({page.name}" in index for page in PAGES if page.name not in ("index.md", "CONTRIBUTING.md"))
+    assert all(
+        f"]({page.name}" in index for page in PAGES if page.name not in ("index.md", "CONTRIBUTING.md", "results.md")
+    )
     assert "](../CONTRIBUTING.md)" in index
     assert all(f"](../examples/{example.name})" in index for example in EXAMPLES)
