@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import tomllib
-
-import msgspec
-
 from riverrun.errors import ConfigError
 
 
-def read_columns(text: str | None) -> dict[str, int | str] | None:
-    """``--columns`` as a table, with or without braces.
+def _number_or_name(text: str) -> int | str:
+    return int(text) if text.removeprefix("-").isdigit() else text.strip("'\"")
 
-    >>> read_columns("form=0, tag='upos'")
+
+def read_columns(text: str | None) -> dict[str, int | str] | None:
+    """``--columns`` as a table: names and numbers, with or without braces and quotes.
+
+    >>> read_columns("form=0, tag=upos")
     {'form': 0, 'tag': 'upos'}
     """
     if text is None:
         return None
-    try:
-        columns = tomllib.loads(f"columns = {{{text.strip().removeprefix('{').removesuffix('}')}}}")["columns"]
-        return msgspec.convert(columns, dict[str, int | str])
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError):
-        raise ConfigError(f'--columns: expected for example "form=0, tag=\'upos\'", received "{text}"') from None
+    columns = {}
+    for part in text.strip().removeprefix("{").removesuffix("}").split(","):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (name and equals and value):
+            raise ConfigError(f'--columns: expected for example "form=0, tag=upos", received "{text}"')
+        columns[name] = _number_or_name(value)
+    return columns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from itertools import count
 from pathlib import Path
 from typing import Annotated
@@ -55,6 +56,8 @@ class Train(msgspec.Struct, frozen=True, kw_only=True):
         if self.resume and self.out is None:
             raise ConfigError("--resume: which run? Give its folder with --out")
         needs_torch("training")
+        if self.allow_import:
+            sys.path.insert(0, "")  # as for `python -m`: a module of one's own lies in the current folder
         from riverrun.tasks.tagger import Tagger
 
         out = Path(self.out) if self.out else next_folder(self.recipe)

@@ -156,7 +156,7 @@ class Encoder(Config, frozen=True):
     """Dropout on the recurrent weights, drawn once a batch."""
 
     engine: str = "auto"
-    """What runs the cell over time: `auto`, or `eager`, `vendor`, `scan`, `fused`, an error where it cannot."""
+    """What runs the cell over time: `auto`, or `eager`, `vendor`, `scan`, which is an error where it cannot."""
 
     @property
     def kind(self) -> str:

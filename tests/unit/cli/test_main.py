@@ -84,5 +84,5 @@ def test_every_verb_has_help(capsys, verb) -> None:
 def test_columns_that_are_none_are_an_error(capsys) -> None:
     assert run(["data", "check", os.devnull, "--columns", "form"]) == 1
     assert capsys.readouterr().err == (
-        'ConfigError: --columns: expected for example "form=0, tag=\'upos\'", received "form"\n'
+        'ConfigError: --columns: expected for example "form=0, tag=upos", received "form"\n'
     )

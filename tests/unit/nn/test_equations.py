@@ -181,16 +181,18 @@ def test_value_of_another_graph():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("lstn", r"no cell 'lstn'; did you mean 'lstm'\?; cells: elman, lstm"),
+        ("lstn", r"no cell 'lstn'; did you mean 'lstm'\? Cells: elman, lstm"),
         ({"rounds": 3}, r"expected a name or a table with 'kind'"),
         (
             {"kind": "mogrifier", "round": 3},
-            r"Mogrifier has no option 'round'; did you mean 'rounds'\?; options: r",
+            r"cell 'mogrifier' has no option 'round'; did you mean 'rounds'\? Options: r",
         ),
-        ({"kind": "lstm", "rounds": 3}, r"LSTM has no option 'rounds'; options: none"),
+        ({"kind": "lstm", "rounds": 3}, r"cell 'lstm' has no option 'rounds'. Options: zoneout"),
         ({"kind": "mogrifier", "rounds": "3"}, r"Mogrifier: option rounds must be int \(default 5\), received '3'"),
         ({"kind": "elman", "nonlinearity": "tahn"}, r"nonlinearity must be one of tanh.*did you mean 'tanh'\?"),
         ({"kind": "lstm", "zoneout": 1.5}, r"rate of h must be a probability from 0 to below 1, received 1.5"),
+        ({"kind": "lstm", "zoneuot": 0.1}, r"cell 'lstm' has no option 'zoneuot'; did you mean 'zoneout'\?"),
+        ({"kind": "slstm", "zoneout": 0.1}, r"state 'm' of SLSTM\(\) begins at -inf"),
         ({"kind": "lstm", "zoneout": {"m": 0.1}}, r"carries no state 'm'"),
         ("os:path", r"'os:path' is code of its own.*--allow-import"),
     ],

@@ -56,6 +56,10 @@ def make_cell(spec: str | Mapping[str, Any] | Cell, *, allow_import: bool = Fals
         raise ConfigError(f"cell: expected a name or a table with 'kind', received {spec!r}; cells: {', '.join(CELLS)}")
     cls = _find(options.pop("kind"), allow_import)
     zoneout = options.pop("zoneout", 0.0)
+    known = [*cls.options(), "zoneout"]
+    for name in options:
+        if name not in known:
+            raise ConfigError(f"cell '{cls.kind}' has no option '{name}'{nearest(name, known) or '.'} Options: {', '.join(known)}")
     cell = cls(**options)
     return Zoneout(cell, rate=zoneout) if zoneout else cell
 
@@ -64,7 +68,7 @@ def _find(kind: str, allow_import: bool) -> type[Cell]:
     if kind in CELLS:
         return CELLS[kind]
     if ":" not in kind:
-        raise ConfigError(f"cell: no cell '{kind}'{nearest(kind, CELLS)}; cells: {', '.join(CELLS)}")
+        raise ConfigError(f"cell: no cell '{kind}'{nearest(kind, CELLS) or '.'} Cells: {', '.join(CELLS)}")
     if not allow_import:
         raise ConfigError(
             f"cell: '{kind}' is code of its own, which is imported only when that is allowed; pass --allow-import"

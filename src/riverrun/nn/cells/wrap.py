@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -67,6 +68,13 @@ class Zoneout(Wrapper):
             if name not in carried:
                 raise ConfigError(f"Zoneout: {cell!r} carries no state '{name}'{nearest(name, carried)}")
         self.rate = rates
+        endless = [name for name in rates if math.isinf(cell.start.get(name, 0.0))]
+        if endless:
+            raise ConfigError(
+                f"Zoneout: state '{endless[0]}' of {cell!r} begins at {cell.start[endless[0]]}, and a mixture with that is "
+                "never a number again. Name the states that may be kept, for example rate = {h = 0.1}, or use "
+                "recurrent dropout"
+            )
         noise = {f"keep_{name}": Noise(_rate(f"Zoneout: rate of {name}", r), 1.0, "step") for name, r in rates.items()}
         super().__init__(cell, noise)
 

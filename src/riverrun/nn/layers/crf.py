@@ -16,6 +16,7 @@ from riverrun.decode import marginals as reference
 from riverrun.decode.path import path_scores
 from riverrun.decode.scorer import Chain
 from riverrun.errors import ConfigError, ShapeError, missing, nearest
+from riverrun.nn.layers.clean import clean
 
 Potentials = Literal["additive", "pairwise"]
 Engine = Literal["auto", "numba", "torch"]
@@ -72,7 +73,7 @@ class CRF(nn.Module):
                 f"received {tuple(x.data.shape)}"
             )
         with torch.autocast(x.data.device.type, enabled=False):
-            hidden = x.zeroed().data.to(self.stop.dtype)
+            hidden = clean(x).to(self.stop.dtype)
             emissions = self.emission(hidden)
             if self.potentials == "additive":
                 return Chain(emissions, self.transitions, self.start, self.stop, x.lengths)

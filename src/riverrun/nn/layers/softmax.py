@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from riverrun.data.padded import Padded
 from riverrun.decode.scorer import Chain
 from riverrun.errors import ShapeError
+from riverrun.nn.layers.clean import clean
 
 
 class Softmax(nn.Module):
@@ -55,5 +56,5 @@ class Softmax(nn.Module):
                 f"Softmax(features={self.features}): expected hidden vectors (B, T, {self.features}), "
                 f"received {tuple(x.data.shape)}"
             )
-        emissions: Tensor = self.emission(x.zeroed().data)
+        emissions: Tensor = self.emission(clean(x))
         return emissions.to(torch.promote_types(emissions.dtype, torch.float32))

@@ -27,8 +27,14 @@ class NetScorer:
         """The net's scores as numpy arrays."""
         device = next(self.net.parameters()).device
         with torch.no_grad():
-            found: Chain | Labels = self.net.scores(batch.map(lambda array: torch.from_numpy(array).to(device)))  # type: ignore[operator]
+            found: Chain | Labels = self.net.scores(batch.map(lambda array: to_tensor(array, device)))  # type: ignore[operator]
         return type(found)(**{field.name: to_numpy(getattr(found, field.name)) for field in fields(found)})
+
+
+def to_tensor(array: np.ndarray, device: torch.device | str = "cpu") -> torch.Tensor:
+    """A numpy array as a tensor on a device."""
+    # A memory-mapped array is not writable, and torch has no such tensors.
+    return torch.from_numpy(array if array.flags.writeable else array.copy()).to(device)
 
 
 def to_numpy(array: Array) -> np.ndarray:

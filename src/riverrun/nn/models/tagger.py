@@ -23,8 +23,8 @@ class Tagger(nn.Module):
     """Ma and Hovy's BLSTM-CNN-CRF and what is left of it when a part is taken away.
 
     .. math::
-        e_t = [\\mathrm{word}(w_t); \\mathrm{chars}(w_t); \\mathrm{affixes}(w_t)] \\qquad h = \\mathrm{encoder}(e) \\qquad
-        \\mathrm{score}(y) = \\mathrm{head}(h, y)
+        e_t = [\\mathrm{word}(w_t); \\mathrm{chars}(w_t); \\mathrm{affixes}(w_t)] \\qquad
+        h = \\mathrm{encoder}(e) \\qquad \\mathrm{score}(y) = \\mathrm{head}(h, y)
 
     The characters of a form that stands several times in a batch are encoded once.
 
@@ -70,11 +70,13 @@ class Tagger(nn.Module):
             lengths = index.lengths
         x = Padded(torch.cat(features, -1), lengths)
         y, _ = self.encoder(self.input_dropout(x))
-        return self.output_dropout(y)
+        out: Padded = self.output_dropout(y)
+        return out
 
     def scores(self, batch: Batch) -> Chain:
         """The chain of every sentence of the batch."""
-        return self.head(self.hidden(batch))
+        chain: Chain = self.head(self.hidden(batch))
+        return chain
 
     def loss(self, batch: Batch) -> Loss:
         """The negative log likelihood of the tags."""
