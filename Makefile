@@ -18,8 +18,9 @@ test:  ## the default tests: minutes on two cores
 slow:  ## everything that needs no GPU
 	$(PYTHON) -m pytest -m "not gpu and not bench"
 
-bench:  ## riverrun beside its peers; see benchmarks/README.md
+bench:  ## what needs no data; benchmarks/README.md has the others
 	$(PYTHON) -m pytest -m bench
+	$(PYTHON) benchmarks/recurrent.py
 
 docs:  ## generate the reference pages
 	$(PYTHON) docs/build.py

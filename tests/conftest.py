@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch: beside other work, waiting threads must not spin
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("RIVERRUN_DATA", ROOT.parent / "shared" / "data"))
@@ -57,3 +58,53 @@ def poisoned_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(torch, "empty_like", empty_like)
     monkeypatch.setattr(torch.Tensor, "new_empty", lambda self, *a, **k: poison(new_empty(self, *a, **k)))
     yield
+
+
+TINY = (
+    "model.words={size=8, dropout=0.2}",
+    "model.chars={kind='cnn', size=6, filters=8, width=3}",
+    "model.encoder={cell='lstm', hidden=12, dropout=0.1}",
+    "model.head={kind='crf', scheme='bioes'}",
+    "train={optimizer='adam', rate=0.03, epochs=4, batch=16, threads=1, checkpoint_seconds=1e9}",
+)
+"""Settings of a tagger that is trained in a second."""
+
+
+@pytest.fixture(scope="session")
+def names_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with train.conll and dev.conll: names of people and places, in IOB1."""
+    from riverrun.data.synthetic import names
+    from riverrun.text.formats import write_conll
+
+    folder = tmp_path_factory.mktemp("names")
+    write_conll(folder / "train.conll", names(240, seed=1))
+    write_conll(folder / "dev.conll", names(60, seed=2))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_settings() -> tuple[str, ...]:
+    """Settings, on top of any tagger recipe, with which training takes a second."""
+    return TINY
+
+
+@pytest.fixture(scope="session")
+def tagger_folder(names_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trained tagger of names; nobody changes it."""
+    pytest.importorskip("torch")
+    from riverrun.tasks.tagger import Tagger
+
+    folder = tmp_path_factory.mktemp("tagger") / "model"
+    Tagger("tagger/ner", settings=TINY).fit(names_data / "train.conll", names_data / "dev.conll", out=folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def exported_folder(tagger_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same tagger, exported; nobody changes it."""
+    pytest.importorskip("onnx_ir")
+    from riverrun.tasks.tagger import Tagger
+
+    folder = tmp_path_factory.mktemp("exported") / "model"
+    Tagger.load(tagger_folder).export(folder)
+    return folder

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SENTENCE = "The river runs past Eve and Adam's ."
 RECIPE = "tagger/upos"
 # A miniature of a corpus: smaller batches and fewer epochs than the recipe has for a whole one.
-SETTINGS = ("train.batch=16", "train.epochs=10")
+SETTINGS = ("train.batch=16", "train.epochs=7")
 
 
 class Demo(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,6 +26,9 @@ First steps: riverrun demo, then riverrun train tagger/upos YOUR.conllu"""
 
 def main() -> NoReturn:
     """The console script."""
+    # Threads that wait for each other do not spin: where anything else wants the cores, spinning made training with two
+    # threads twenty times slower than with one. It is read when torch is loaded, and what the user has set is kept.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     code = run(sys.argv[1:])
     if code == INTERRUPTED:
         # An interrupt that passed through an `exec`, as in many imports, makes Python end by the signal, not the code.

@@ -7,7 +7,6 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import torch
 from onnx_ir.passes import common as passes
 
 from riverrun.data.batch import Batch
-from riverrun.data.padded import Array, Padded
+from riverrun.data.padded import Padded
 from riverrun.decode.scorer import Chain, Labels
 from riverrun.errors import RiverrunError
 from riverrun.export.int8 import quantize
@@ -26,8 +25,10 @@ from riverrun.export.replace import replace_recurrences
 from riverrun.export.report import ExportReport
 from riverrun.export.tidy import tidy
 from riverrun.export.trace import OPSET, output_names, scores_of, trace
+from riverrun.nn.models.scorer import NetScorer, to_numpy, to_tensor
 from riverrun.runtime.info import KEY, GraphInfo
 from riverrun.runtime.session import Session
+from riverrun.text.durable import write_durably
 
 TOLERANCE = 1e-5  # of a float32 graph, relative to the largest score
 AGREEMENT = 0.98  # of an int8 graph on real batches: the least share of equal decisions
@@ -60,15 +61,15 @@ def export_graph(
             those of ``default_axes``.
     """
     net = copy.deepcopy(net).to("cpu", torch.float32).eval()
-    original = _TorchScorer(net)
-    template = _read(original, example.map(_numpy))
+    original = NetScorer(net)
+    template = _read(net, example.map(to_numpy))
     axes = default_axes(template) if axes is None else axes
-    given = [batch.map(_numpy) for batch in check]
+    given = [batch.map(to_numpy) for batch in check]
     trials = [*ragged_batches(template, axes), *given]
 
     batch = random_batch(template, axes, sizes=_TRACED_SIZES, rng=np.random.default_rng(1))
     scores = original.scores(batch)
-    model = trace(net, batch.map(torch.from_numpy), axes, output_names(scores))
+    model = trace(net, batch.map(to_tensor), axes, output_names(scores))
     became = replace_recurrences(model)
     tidy(model)
     info = GraphInfo(rows=_rows(batch, axes, scores), model=_hash(net))
@@ -88,26 +89,10 @@ def export_graph(
                     f"{len(given)} batches, at least {AGREEMENT:.0%} is asked; nothing was written. "
                     "Export without int8"
                 )
-        _write(Path(path), draft.read_bytes())
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        write_durably(Path(path), draft.read_bytes())
     size = Path(path).stat().st_size
     return ExportReport(Path(path), size, parity.max_error, parity.agreement, became, stayed, OPSET)
-
-
-class _TorchScorer:
-    """A net as a scorer of numpy batches."""
-
-    def __init__(self, net: torch.nn.Module) -> None:
-        self.net = net
-
-    def scores(self, batch: Batch) -> Chain | Labels:
-        """The net's scores as numpy arrays."""
-        with torch.no_grad():
-            found = scores_of(self.net, batch.map(torch.from_numpy))
-        return type(found)(**{field.name: _numpy(getattr(found, field.name)) for field in fields(found)})
-
-
-def _numpy(array: Array) -> Array:
-    return array.detach().cpu().numpy() if isinstance(array, torch.Tensor) else array
 
 
 class _Watched(Batch):
@@ -122,11 +107,11 @@ class _Watched(Batch):
         return super().__getitem__(name)
 
 
-def _read(scorer: _TorchScorer, example: Batch) -> Batch:
+def _read(net: torch.nn.Module, example: Batch) -> Batch:
     """The fields that the net reads: a training batch has tags too, which nobody has who runs the graph."""
-    watched = _Watched(example.map(torch.from_numpy))
+    watched = _Watched(example.map(to_tensor))
     with torch.no_grad():
-        scores_of(scorer.net, watched)
+        scores_of(net, watched)
     return Batch({name: value for name, value in example.items() if name in watched.seen})
 
 
@@ -145,7 +130,7 @@ def _hash(net: torch.nn.Module) -> str:
     digest = hashlib.sha256()
     for name, value in sorted(net.state_dict().items()):
         digest.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
-        digest.update(np.ascontiguousarray(_numpy(value)).tobytes())
+        digest.update(np.ascontiguousarray(to_numpy(value)).tobytes())
     return digest.hexdigest()
 
 
@@ -156,17 +141,3 @@ def _save(model: ir.Model, info: GraphInfo, path: Path) -> None:
     model.metadata_props.clear()
     model.metadata_props[KEY] = info.write()
     ir.save(model, path)
-
-
-def _write(path: Path, data: bytes) -> None:
-    """All of it or nothing: under another name, to the disk, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with draft.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -17,6 +17,7 @@ def tagger_card(
     encoder, head = recipe.model.encoder, recipe.model.head
     words, chars = recipe.model.words, recipe.model.chars
     reads = [*(["words"] if words else []), *([f"characters ({chars.kind})"] if chars else [])]
+    reads += ["beginnings and endings"] if recipe.model.affixes else []
     direction = "bidirectional " if encoder.bidirectional else ""
     scores = [
         f"| {part} | {report.n:,} | "
@@ -31,7 +32,7 @@ def tagger_card(
         [
             "# A tagger, made with riverrun",
             "",
-            f"It reads {' and '.join(reads)} through {encoder.layers} {direction}{encoder.kind} layer"
+            f"It reads {', '.join(reads)} through {encoder.layers} {direction}{encoder.kind} layer"
             f"{'s' if encoder.layers > 1 else ''} of {encoder.hidden} units, and chooses among {len(tags)} tags with "
             f"a {head.kind} head. Trained in {seconds:,.0f} seconds with riverrun {config.riverrun}, seed "
             f"{recipe.train.seed}; `config.json` holds the whole recipe.",
@@ -39,7 +40,7 @@ def tagger_card(
             *([f"Recipe after: {recipe.cites}", ""] if recipe.cites else []),
             "## Scores",
             "",
-            "| data | words | scores |",
+            "| data | sentences | scores |",
             "|---|---|---|",
             *scores,
             "",

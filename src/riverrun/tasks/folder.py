@@ -154,13 +154,23 @@ def _is_inside(folder: Path, name: str) -> bool:
     return (folder / name).resolve().is_relative_to(folder.resolve())
 
 
+def empty(out: Path, *, instead: str = "Give another folder") -> None:
+    """Check that a new model may be written here: nothing is overwritten.
+
+    Args:
+        instead: what to do where something is there.
+    """
+    if out.is_file():
+        raise ConfigError(f"{out}: is a file; expected the folder of the new model")
+    if out.is_dir() and any(out.iterdir()):
+        raise ConfigError(f"{out}: is not empty. {instead}")
+
+
 def fresh(out: Path, *, resume: bool) -> None:
     """Check that a run may write here: an empty folder, or with ``resume`` one that holds a run."""
-    if out.is_file():
-        raise ConfigError(f"{out}: is a file; --out is the folder of the new model")
-    if out.is_dir() and any(out.iterdir()) and not resume:
-        raise ConfigError(f"{out}: is not empty. Give another --out, or --resume to continue the run that is there")
-    if resume and not out.is_dir():
+    if not resume:
+        empty(out, instead="Give another --out, or --resume to continue the run that is there")
+    elif not out.is_dir():
         raise ConfigError(f"{out}: no such folder, so there is nothing to resume. Give the --out of the first call")
 
 

@@ -14,6 +14,7 @@ from riverrun.errors import ConfigError, DataError
 from riverrun.text.formats import guess_format, read_conll, read_conllu
 from riverrun.text.formats.sentence import Sentence
 from riverrun.text.sources import existing, sha256
+from riverrun.text.tags import spans
 
 READERS: dict[str, Callable[..., Iterator[Sentence]]] = {"conllu": read_conllu, "conll": read_conll}
 """Formats that have a word a line -> reader."""
@@ -69,8 +70,8 @@ class Labelled:
         yield from READERS[str(self.format)](stream or self.path, encoding=self.encoding, notes=notes)
         self.notes += [note for note in notes if note not in self.notes]
 
-    def pairs(self) -> Iterator[tuple[list[str], list[str]]]:
-        """(forms, tags) of each sentence that has words."""
+    def pairs(self, scheme: str | None = None) -> Iterator[tuple[list[str], list[str]]]:
+        """(forms, tags) of each sentence that has words; with a span scheme, its tags must be of that one."""
         for sentence in self.sentences():
             if len(sentence):
                 if self.untagged(sentence):
@@ -78,7 +79,13 @@ class Labelled:
                         f"{self.path}:{sentence.line}: the words and their tags are the same column; expected a column "
                         "of tags beside the words (data.columns)"
                     )
-                yield self.column(sentence, self.form), self.column(sentence, self.tag)
+                tags = self.column(sentence, self.tag)
+                if scheme is not None:
+                    try:
+                        spans(tags, scheme)
+                    except DataError as error:
+                        raise DataError(f"{self.path}:{sentence.line}: {error}") from None
+                yield self.column(sentence, self.form), tags
 
     def column(self, sentence: Sentence, name: int | str) -> list[str]:
         """A column of a sentence of this file."""

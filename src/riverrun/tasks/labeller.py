@@ -20,9 +20,11 @@ from riverrun.text.tags import allowed, convert
 
 if TYPE_CHECKING:
     from riverrun.decode.constraints import Allowed
+    from riverrun.nn.models.tagger import Tagger
 
 WINDOW = 2048  # sentences that are sorted by length before they are cut into batches
-POSITIONS = 2048  # of a batch, padding included: larger ones are no faster and need more memory
+POSITIONS = 2048  # of a batch, padding included: what ONNX Runtime is fastest with
+NET_POSITIONS = 4096  # what torch is fastest with
 FORMS = 200_000  # distinct forms that the cache of a stream holds
 
 
@@ -33,14 +35,24 @@ class Labeller:
         fields: text <-> ids.
         scorer: ids -> scores.
         constrained: never to predict what the tag scheme forbids.
+        positions: of a batch, at most, padding included.
     """
 
-    def __init__(self, fields: SentenceFields, scorer: Scorer, *, constrained: bool) -> None:
-        self.fields, self.scorer = fields, scorer
+    def __init__(
+        self, fields: SentenceFields, scorer: Scorer, *, constrained: bool, positions: int = POSITIONS
+    ) -> None:
+        self.fields, self.scorer, self.positions = fields, scorer, positions
         self._encoder = SentenceEncoder(fields, most=FORMS)
         symbols, scheme = fields.tags.vocab.symbols, fields.tags.scheme
         self._symbols = np.array(symbols, object)
         self._allowed: Allowed | None = allowed(symbols, scheme) if constrained and scheme is not None else None
+
+    @staticmethod
+    def of_net(fields: SentenceFields, net: Tagger, *, constrained: bool) -> Labeller:
+        """The labeller of a net that was not exported."""
+        from riverrun.nn.models.scorer import NetScorer
+
+        return Labeller(fields, NetScorer(net), constrained=constrained, positions=NET_POSITIONS)
 
     def tag(self, sentences: Iterable[Sequence[str]]) -> Iterator[list[str]]:
         """The tags of each sentence, in their order."""
@@ -55,7 +67,7 @@ class Labeller:
         rows = self._encoder.table.rows(sentences)
         begins = np.cumsum(lengths) - lengths
         filled = np.flatnonzero(lengths)
-        buckets = Buckets(lengths[filled], batch=WINDOW, tokens=POSITIONS, shuffle=False, pool=WINDOW)
+        buckets = Buckets(lengths[filled], batch=WINDOW, tokens=self.positions, shuffle=False, pool=WINDOW)
         for batch in buckets.order(0):
             which = filled[batch]
             words = np.concatenate([rows[begins[k] : begins[k] + lengths[k]] for k in which])

@@ -126,7 +126,7 @@ class Tagger:
         gold = Labelled(
             str(source), format or data.format, {**data.columns, **(columns or {})}, data.encoding, self.notes
         )
-        return self._model.labeller.score(gold.pairs())
+        return self._model.labeller.score(gold.pairs(self.fields.tags.source))
 
     # -- training
 
@@ -189,17 +189,15 @@ class Tagger:
         tagger = Tagger(decode_recipe(config.recipe, source=str(root / folders.CONFIG)))
         fields, tokenizer = read_vocabularies(root)
         held = _Held(config, fields, tokenizer)
+        constrained = tagger.recipe.model.head.constrained
         if GRAPH in config.files:
             from riverrun.runtime.session import Session
 
             held.graph = root / GRAPH
-            scorer: Any = Session(held.graph, threads=threads)
+            held.labeller = Labeller(fields, Session(held.graph, threads=threads), constrained=constrained)
         else:
-            from riverrun.nn.models.scorer import NetScorer
-
             held.net = read_net(root, tagger.recipe, config, fields, unfinished=unfinished)
-            scorer = NetScorer(held.net)
-        held.labeller = Labeller(fields, scorer, constrained=tagger.recipe.model.head.constrained)
+            held.labeller = Labeller.of_net(fields, held.net, constrained=constrained)
         held.papers = {name: (root / name).read_bytes() for name in (folders.CARD, METRICS) if (root / name).is_file()}
         if unfinished:
             tagger.notes.append(f"{place}: the training is not finished; these are the best weights so far")
@@ -243,10 +241,12 @@ class Tagger:
             raise ConfigError("this model is exported already; export the folder that training wrote")
         try:
             from riverrun.export.graph import export_graph
-        except ImportError as error:
-            raise missing(error.name or "onnx", "export", "exporting a model") from None
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.startswith("riverrun"):
+                raise
+            raise missing(error.name, "export", "exporting a model") from None
         place = Path(folder)
-        folders.fresh(place, resume=False)
+        folders.empty(place)
         encoder = SentenceEncoder(held.fields)
         sentences = self._sample(CHECKED)
         batches = [encoder.encode(sentences[k : k + 32]) for k in range(0, len(sentences), 32)]
@@ -310,11 +310,9 @@ class _Held:
     @staticmethod
     def trained(recipe: TaggerRecipe, result: Trained) -> _Held:
         """What a run gave, with its scores and its card."""
-        from riverrun.nn.models.scorer import NetScorer
-
         held = _Held(result.config, result.fields, result.tokenizer)
         held.net = result.net
-        held.labeller = Labeller(result.fields, NetScorer(result.net), constrained=recipe.model.head.constrained)
+        held.labeller = Labeller.of_net(result.fields, result.net, constrained=recipe.model.head.constrained)
         final = result.reports.get("test", result.reports["dev"])
         metrics = {
             "metrics": final.metrics,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -131,7 +132,29 @@ def _scheme(corpus: Corpus, source: Labelled) -> str | None:
     try:
         return recognise(islice(corpus.column("tag"), LEARNED_FROM))
     except DataError as error:
-        raise DataError(f"{source.path}: {error}") from None
+        raise _located(error, source) from None
+
+
+def _located(error: DataError, source: Labelled) -> DataError:
+    """What is wrong with the tags of a file, with the line of the first sentence with which it is wrong."""
+    tags, lines = [], []
+    for sentence in islice(source.sentences(), LEARNED_FROM):
+        if len(sentence):
+            tags.append(source.column(sentence, source.tag))
+            lines.append(sentence.line)
+    found: dict[int, DataError] = {}
+
+    def breaks(count: int) -> bool:
+        try:
+            recognise(tags[:count])
+        except DataError as wrong:
+            found[count] = wrong
+        return count in found
+
+    first = bisect_left(range(len(tags) + 1), True, key=breaks)
+    return DataError(
+        f"{source.path}:{lines[first - 1]}: {found[first]}" if first in found else f"{source.path}: {error}"
+    )
 
 
 def in_scheme(corpus: Corpus, field: TagField) -> Corpus:

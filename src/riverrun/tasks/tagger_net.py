@@ -27,6 +27,7 @@ def build_net(
         cell: in place of the one that the config names: a user's own, or what a model folder keeps of it.
         lexicon: what the word vectors begin with in training; without it, weights are about to be loaded.
     """
+    from riverrun.nn.cells import TracedCell
     from riverrun.nn.layers.affixes import Affixes
     from riverrun.nn.layers.chars import CharCNN, CharRNN
     from riverrun.nn.layers.crf import CRF
@@ -80,7 +81,8 @@ def build_net(
         wiring=encoder.wiring,
         dropout=encoder.dropout,
         variational=encoder.variational,
-        recurrent_dropout=encoder.recurrent_dropout,
+        # The graph that a folder keeps of a user's own cell is for running it, not for training it.
+        recurrent_dropout=0.0 if isinstance(cell, TracedCell) else encoder.recurrent_dropout,
         weight_drop=encoder.weight_drop,
         engine=encoder.engine,
     )

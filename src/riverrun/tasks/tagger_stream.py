@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import select
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -131,7 +132,7 @@ def _write_columns(tag: Tag, source: Labelled, out: IO[str], as_json: bool) -> N
 
 
 class _Stdin:
-    """Standard input, which says when it is about to wait: what was read by then is to be answered first."""
+    """Standard input, which says when nothing more stands in it: what was read by then is answered before it waits."""
 
     name = "<stdin>"
 
@@ -141,9 +142,17 @@ class _Stdin:
 
     def read(self, size: int) -> bytes:
         """At most so many bytes: what is there, or comes next."""
-        self._before_waiting()
+        if not self._ready():
+            self._before_waiting()
         block: bytes = self._buffer.read1(size)
         return block
+
+    def _ready(self) -> bool:
+        """Whether more is there already; no, where the system cannot tell (Windows knows this of sockets only)."""
+        try:
+            return bool(select.select([self._buffer], [], [], 0)[0])
+        except (OSError, ValueError):
+            return False
 
 
 def _filled(sentence: Sentence, source: Labelled, tags: list[str]) -> str:

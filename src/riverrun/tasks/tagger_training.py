@@ -18,7 +18,7 @@ from riverrun.data.corpus import Corpus
 from riverrun.data.loader import SentenceLoader
 from riverrun.data.sampler import Buckets
 from riverrun.data.sentences import SentenceEncoder, SentenceFields
-from riverrun.errors import CheckpointError, ConfigError
+from riverrun.errors import CheckpointError, ConfigError, missing
 from riverrun.metrics.report import Report
 from riverrun.tasks import folder as folders
 from riverrun.tasks import tagger_fields as learned
@@ -64,9 +64,10 @@ def train_tagger(
     recipe: TaggerRecipe, place: Path, *, resume: bool, listeners: Sequence[Listener], allow_import: bool
 ) -> Trained:
     """Train in the folder ``place``, where the checkpoints and the encoded corpus lie meanwhile."""
-    import torch
-
-    from riverrun.nn.models.scorer import NetScorer
+    try:
+        import torch
+    except ImportError:
+        raise missing("torch", "train", "training") from None
 
     model, settings, data = recipe.model, recipe.train, recipe.data
     notes: list[str] = []
@@ -82,6 +83,9 @@ def train_tagger(
     tags = learned.tag_field(train, sources["train"], model)
     if "dev" in sources:  # of what was held out, a rare tag may be missing in the rest; it counts as not found
         learned.check_dev(dev, sources["dev"], tags)
+    if "test" in sources:
+        for _ in sources["test"].pairs(tags.source):
+            pass  # a mistake in it is found now, not when the training is over
     train = learned.in_scheme(train, tags)
     words = learned.lexicon(train, model.words) if model.words else None
     fields = learned.fields(train, tags, model, words)
@@ -94,7 +98,7 @@ def train_tagger(
         task="tagger",
         riverrun=__version__,
         recipe=encode_recipe(recipe),
-        data={path: sha256(path) for path in files.values()},
+        data={path: sha256(path) for path in [*files.values(), *_vectors(recipe)]},
         graph=graph,
     )
     _write_draft(place / folders.DRAFT, config, vocabularies(fields, tokenizer), resume=resume)
@@ -109,7 +113,7 @@ def train_tagger(
     for listener in listeners:
         listener(Prepared(step=0, total=0, epoch=0, elapsed=0.0, facts=facts))
 
-    labeller = Labeller(fields, NetScorer(net), constrained=model.head.constrained)
+    labeller = Labeller.of_net(fields, net, constrained=model.head.constrained)
     done = run(
         net,
         loader,
@@ -195,6 +199,12 @@ def decoded(batch: Batch, fields: SentenceFields) -> tuple[list[str], list[str]]
     chars, index = batch["chars"], batch["chars.index"].data[0, :length].tolist()
     spelled = (chars.data[k, 1 : int(chars.lengths[k]) - 1].tolist() for k in index)
     return ["".join(fields.chars.vocab.decode(ids)) for ids in spelled], tags
+
+
+def _vectors(recipe: TaggerRecipe) -> list[str]:
+    """The file of word vectors, where there is one: as much a part of the data as the sentences."""
+    words = recipe.model.words
+    return [words.vectors] if words and words.vectors else []
 
 
 def _graph(cell: Any) -> str | None:

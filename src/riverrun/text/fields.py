@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from itertools import chain, islice
 
 import msgspec
 import numpy as np
@@ -45,6 +45,10 @@ class WordField(msgspec.Struct, frozen=True, tag="words", tag_field="kind"):
         """The id of a form, or of the unknown word."""
         return self.vocab.id(self.normal(form))
 
+    def ids(self, forms: Iterable[str]) -> list[int]:
+        """The ids of several forms."""
+        return self.vocab.ids(map(self.normal, forms))
+
 
 class CharField(msgspec.Struct, frozen=True, tag="chars", tag_field="kind"):
     """Words by their characters, between a start and an end mark.
@@ -78,11 +82,19 @@ class CharField(msgspec.Struct, frozen=True, tag="chars", tag_field="kind"):
         >>> CharField.count({"ab": 1}).ids("ba?")
         [1, 4, 3, 0, 2]
         """
-        if len(form) > self.limit:
-            half = self.limit // 2
-            form = form[:half] + form[-half:]
         index = self.vocab.index
-        return [1, *(index.get(char, 0) for char in form), 2]
+        return [1, *(index.get(char, 0) for char in self.read(form)), 2]
+
+    def read(self, form: str) -> str:
+        """What is read of a form.
+
+        >>> CharField(Vocab(["<unk>"]), limit=4).read("abcdef")
+        'abef'
+        """
+        if len(form) <= self.limit:
+            return form
+        half = self.limit // 2
+        return form[:half] + form[len(form) - half :]
 
 
 class TagField(msgspec.Struct, frozen=True, tag="tags", tag_field="kind"):
@@ -99,6 +111,22 @@ class TagField(msgspec.Struct, frozen=True, tag="tags", tag_field="kind"):
     source: str | None = None
 
 
+class _Rows(dict[str, int]):
+    """form -> row; a form that is new gets the next one."""
+
+    def __missing__(self, form: str) -> int:
+        self[form] = row = len(self)
+        return row
+
+
+def _code_ids(chars: CharField) -> np.ndarray:
+    """Code point -> id of that character; the last one stands for all that lie beyond."""
+    known = {ord(symbol): k for symbol, k in chars.vocab.index.items() if len(symbol) == 1}
+    ids = np.zeros(max(known, default=0) + 2, np.int32)
+    ids[list(known)] = list(known.values())
+    return ids
+
+
 class FormTable:
     """What is known of each form that was met: its word id and its characters' ids, each computed once.
 
@@ -109,10 +137,12 @@ class FormTable:
 
     def __init__(self, words: WordField | None, chars: CharField | None, *, most: int | None = None) -> None:
         self.words, self.chars, self.most = words, chars, most
+        self._codes = _code_ids(chars) if chars else np.zeros(0, np.int32)
         self._clear()
 
     def _clear(self) -> None:
-        self._row: dict[str, int] = {}
+        self._row = _Rows()
+        self._filled = 0  # rows whose ids are known
         self._words = np.zeros(1024, np.int64)
         width = self.chars.limit + 2 if self.chars else 0
         self._chars = np.zeros((1024, width), np.int32)
@@ -122,31 +152,41 @@ class FormTable:
         """The row of every form of these sentences, one after the other."""
         if self.most is not None and len(self._row) > self.most:
             self._clear()
-        row = self._row
-        known = [row.get(form, -1) for form in chain.from_iterable(sentences)]
-        rows = np.array(known, np.int64) if known else np.zeros(0, np.int64)
-        if len(rows) and rows.min() < 0:
-            self.add(form for form in chain.from_iterable(sentences) if form not in row)
-            rows = np.fromiter((row[form] for form in chain.from_iterable(sentences)), np.int64, len(rows))
+        rows = np.fromiter(map(self._row.__getitem__, chain.from_iterable(sentences)), np.int64)
+        self._fill()
         return rows
 
     def add(self, forms: Iterable[str]) -> None:
         """Give each form that is new the next row."""
         for form in forms:
-            if form in self._row:
-                continue
-            n = len(self._row)
-            if n == len(self._words):
-                self._words, self._chars, self._lengths = (
-                    np.concatenate([a, np.zeros_like(a)]) for a in (self._words, self._chars, self._lengths)
-                )
-            self._row[form] = n
-            if self.words:
-                self._words[n] = self.words.id(form)
-            if self.chars:
-                ids = self.chars.ids(form)
-                self._chars[n, : len(ids)] = ids
-                self._lengths[n] = len(ids)
+            self._row[form]
+        self._fill()
+
+    def _fill(self) -> None:
+        """The ids of the forms that were given a row since the last time, all at once."""
+        begin, end = self._filled, len(self._row)
+        if begin == end:
+            return
+        new = list(islice(reversed(self._row), end - begin))[::-1]
+        while end > len(self._words):
+            self._words, self._chars, self._lengths = (
+                np.concatenate([a, np.zeros_like(a)]) for a in (self._words, self._chars, self._lengths)
+            )
+        if self.words:
+            self._words[begin:end] = self.words.ids(new)
+        if self.chars:
+            self._spell(new, self._chars[begin:end], self._lengths[begin:end])
+        self._filled = end
+
+    def _spell(self, forms: list[str], table: np.ndarray, lengths: np.ndarray) -> None:
+        """What ``CharField.ids`` gives for each form into a row of zeros, and its length."""
+        assert self.chars is not None
+        read = [self.chars.read(form) for form in forms]
+        lengths[:] = np.fromiter(map(len, read), np.int64, len(read)) + 2
+        codes = np.frombuffer("".join(read).encode("utf-32-le", "surrogatepass"), np.uint32)
+        places = np.arange(table.shape[1])
+        table[(places > 0) & (places < lengths[:, None] - 1)] = self._codes[np.minimum(codes, len(self._codes) - 1)]
+        table[:, 0], table[np.arange(len(read)), lengths - 1] = 1, 2
 
     def word_ids(self, rows: np.ndarray) -> np.ndarray:
         """The word ids of rows of the table, same shape."""

@@ -65,9 +65,11 @@ class Vocab(msgspec.Struct, frozen=True, dict=True, tag="vocab", tag_field="kind
 
     def ids(self, symbols: Iterable[str]) -> list[int]:
         """The ids of several symbols."""
-        return [self.id(symbol) for symbol in symbols]
+        if self.unknown is None:
+            return [self.id(symbol) for symbol in symbols]
+        unknown, get = self.index[self.unknown], self.index.get
+        return [get(symbol, unknown) for symbol in symbols]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """The symbols of several ids."""
         return [self.symbols[k] for k in ids]
-

@@ -23,8 +23,9 @@ from torch import Tensor
 
 from riverrun.config.train import Train
 from riverrun.errors import CheckpointError
+from riverrun.text.durable import sync_folder, write_durably
 from riverrun.train.progress import Progress
-from riverrun.train.weights import from_bytes, sync_folder, to_bytes, write_durably
+from riverrun.train.weights import from_bytes, to_bytes
 
 FORMAT = 1
 NEWEST = 2  # how many of the newest stay, besides the best

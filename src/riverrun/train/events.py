@@ -1,4 +1,4 @@
-"""What the training loop says while it runs. A progress bar, a log file or TensorBoard listens; the loop knows none.
+"""What the training loop says while it runs. A progress bar or a log file listens; the loop knows none.
 
 Without torch, so that a listener need not wait for its import. ``msgspec.json.encode(event)`` is a line of a log.
 """

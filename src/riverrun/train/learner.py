@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -15,6 +14,7 @@ from riverrun.config.train import Train
 from riverrun.data.batch import Batch
 from riverrun.errors import CheckpointError, ConfigError
 from riverrun.nn.models.loss import Loss
+from riverrun.nn.models.scorer import to_tensor
 from riverrun.train.average import Average
 from riverrun.train.optim import optimizer, scale_gradients, set_rate
 
@@ -73,7 +73,7 @@ class Learner:
         parts: dict[str, Tensor | float] = {}
         for batch in batches:
             with self._autocast():
-                loss: Loss = self.model.loss(batch.map(self._move))  # type: ignore[operator]
+                loss: Loss = self.model.loss(batch.map(lambda array: to_tensor(array, self.device)))  # type: ignore[operator]
             loss.sum.backward()  # type: ignore[no-untyped-call]
             tokens += int(loss.tokens)
             sequences += int(loss.sequences)
@@ -159,10 +159,6 @@ class Learner:
 
     def _autocast(self) -> torch.autocast:
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.settings.precision == "bfloat16")
-
-    def _move(self, array: np.ndarray) -> Tensor:
-        # A memory-mapped array is not writable, and torch has no such tensors.
-        return torch.from_numpy(array if array.flags.writeable else array.copy()).to(self.device)
 
 
 def load(model: nn.Module, weights: Mapping[str, Tensor]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from riverrun.errors import CheckpointError
+from riverrun.text.durable import sync_folder, write_durably
 
 
 def save_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -20,13 +20,10 @@ def save_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
     A tensor with several names, such as a tied embedding, is stored once and has all its names when it is read.
     """
-    temporary = path.with_name(f".{path.name}.partial")
     try:
-        write_durably(temporary, to_bytes(tensors))
-        os.replace(temporary, path)
+        write_durably(path, to_bytes(tensors))
         sync_folder(path.parent)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise CheckpointError(f"{path}: could not be written: {error.strerror}") from error
 
 
@@ -76,22 +73,3 @@ def from_bytes(data: bytes, path: Path) -> dict[str, Tensor]:
         raise CheckpointError(
             f"{path}: expected a complete safetensors file, received {len(data)} bytes: {error}"
         ) from error
-
-
-def write_durably(path: Path, data: bytes) -> None:
-    """Write a file and wait until it is on the disk."""
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sync_folder(path: Path) -> None:
-    """Wait until the names in a folder are on the disk."""
-    if os.name == "nt":  # a folder cannot be opened there; renaming is durable by itself
-        return
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -227,13 +227,16 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_long_text_without_a_space_takes_linear_time(unit: str) -> None:
     tokenizer = Tokenizer()
 
-    def seconds(size: int) -> float:
-        start = time.process_time()
-        tokenizer.split(unit * (size // len(unit)))
-        return time.process_time() - start
+    def seconds(size: int, tries: int) -> float:
+        found = []
+        for _ in range(tries):
+            start = time.process_time()
+            tokenizer.split(unit * (size // len(unit)))
+            found.append(time.process_time() - start)
+        return min(found)
 
     # Quadratic time would be 64 times as long: 8 is expected, noise gets the rest.
-    assert seconds(40_000) < 30 * max(seconds(5_000), 0.01)
+    assert seconds(40_000, 3) < 40 * max(seconds(5_000, 5), 0.01)
 
 
 @pytest.mark.parametrize("unit", ["a", "1", "-", "a-", "中", "a\u0301", "İ"])

@@ -59,7 +59,9 @@ def make_cell(spec: str | Mapping[str, Any] | Cell, *, allow_import: bool = Fals
     known = [*cls.options(), "zoneout"]
     for name in options:
         if name not in known:
-            raise ConfigError(f"cell '{cls.kind}' has no option '{name}'{nearest(name, known) or '.'} Options: {', '.join(known)}")
+            raise ConfigError(
+                f"cell '{cls.kind}' has no option '{name}'{nearest(name, known) or '.'} Options: {', '.join(known)}"
+            )
     cell = cls(**options)
     return Zoneout(cell, rate=zoneout) if zoneout else cell
 
