@@ -71,8 +71,8 @@ class Zoneout(Wrapper):
         endless = [name for name in rates if math.isinf(cell.start.get(name, 0.0))]
         if endless:
             raise ConfigError(
-                f"Zoneout: state '{endless[0]}' of {cell!r} begins at {cell.start[endless[0]]}, and a mixture with that "
-                "is never a number again. Name the states that may be kept, for example rate = {h = 0.1}, or use "
+                f"Zoneout: state '{endless[0]}' of {cell!r} begins at {cell.start[endless[0]]}, and a mixture with "
+                "that is never a number again. Name the states that may be kept, for example rate = {h = 0.1}, or use "
                 "recurrent dropout"
             )
         noise = {f"keep_{name}": Noise(_rate(f"Zoneout: rate of {name}", r), 1.0, "step") for name, r in rates.items()}
