@@ -85,7 +85,7 @@ def unknown(survey: Survey, known: Survey) -> Facts:
 def coverage(survey: Survey, path: str) -> Facts:
     """The share of the words that a file of vectors has, as written and in lower case."""
     vectors = read_vectors(path, wanted={*survey.forms, *map(str.lower, survey.forms)})
-    words = set(vectors.words)
+    words = vectors.own()
     lower = {form for form in survey.forms if form.lower() in words}
     return {
         "vectors": path,

@@ -21,7 +21,8 @@ class Words(Config, frozen=True):
     """Numbers in a vector; a vectors file must have as many."""
 
     vectors: str | None = None
-    """A file of word vectors (GloVe, word2vec or fastText text format); random vectors where it is not given."""
+    """A file of word vectors (GloVe, word2vec or fastText, text or binary); random vectors where it is not given. A
+    fastText .bin has a vector for every word: it composes those that it does not know from character n-grams."""
 
     lower: bool = True
     """Look words up in lower case. Characters keep their case."""

@@ -82,19 +82,22 @@ def _with_vectors(counts: Mapping[str, int], words: Words, path: str) -> tuple[V
     gets that vector, one that it has not at all begins at random."""
     wanted = {*counts, *(word.lower() for word in counts)}
     found = read_vectors(path, wanted=wanted, extra=words.extra, size=words.size)
-    row = {word: k for k, word in enumerate(found.words)}
+    row, own = {word: k for k, word in enumerate(found.words)}, found.own()
 
     def place(word: str) -> int | None:
-        return row.get(word, row.get(word.lower()))
+        lower = word.lower()
+        return row.get(word if word in own or lower not in own else lower)
 
     kept = {word: n for word, n in counts.items() if n >= words.min_count or place(word) is not None}
     head = Vocab.count(kept, unknown=UNKNOWN, limit=words.limit).symbols
-    vocab = Vocab([*head, *(word for word in found.words if word not in counts and word != UNKNOWN)], UNKNOWN)
+    vocab = Vocab(
+        [*head, *(word for word in found.words if word in own and word not in counts and word != UNKNOWN)], UNKNOWN
+    )
     matrix = np.full((len(vocab), words.size), np.nan, np.float32)
     for k, word in enumerate(vocab.symbols):
         if (source := place(word)) is not None:
             matrix[k] = found.matrix[source]
-    has = [place(word) is not None for word in counts]
+    has = [word in own or word.lower() in own for word in counts]
     tokens = sum(n for n, known in zip(counts.values(), has, strict=True) if known) / sum(counts.values())
     vectors = WordVectors(matrix, sum(has) / len(has), tokens)
     if tokens < words.coverage:

@@ -132,7 +132,7 @@ def test_memory_is_that_of_the_words_that_are_kept(tmp_path: Path, form: str) ->
             b"1 2\nx " + struct.pack("<2f", 1e-40, float("inf")),
             r":word 1: the vector of 'x' holds a number that is not",
         ),
-        (b"\xba\x16\x4f\x2f\x0c", r": a binary model of fastText; give the file \.vec that stands beside it$"),
+        (b"\xba\x16\x4f\x2f\x0c", r": this fastText model ends inside its header; download or copy it again$"),
     ],
 )
 def test_mistakes_are_named_with_their_place(tmp_path: Path, data: bytes, message: str) -> None:

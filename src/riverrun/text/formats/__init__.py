@@ -4,10 +4,11 @@ from riverrun.text.formats.conll import read_conll, write_conll
 from riverrun.text.formats.conllu import read_conllu, write_conllu
 from riverrun.text.formats.guess import guess_format
 from riverrun.text.formats.jsonl import read_jsonl, write_jsonl
+from riverrun.text.formats.kept import Vectors
 from riverrun.text.formats.lines import read_lines, read_text, write_lines, write_text
 from riverrun.text.formats.sentence import Sentence
 from riverrun.text.formats.table import read_csv, read_tsv, write_csv, write_tsv
-from riverrun.text.formats.vectors import Vectors, read_vectors
+from riverrun.text.formats.vectors import read_vectors
 
 __all__ = [
     "Sentence",
