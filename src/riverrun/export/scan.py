@@ -37,15 +37,15 @@ def build(recurrence: Recurrence, build: Builder) -> list[ir.Value | None]:
     """
     graph, weights = recurrence.graph, recurrence.weights
     nodes = ancestors(graph.new.values())
-    early = _stateless(nodes)
+    by_state, by_time = _made_of("s", nodes), _made_of("x", nodes)
     x = build("Transpose", recurrence.x, perm=[1, 0, 2])
     live = _live(x, recurrence.lengths, build)
 
     outside = _streams(recurrence, x, build)
-    _emit([node for node in nodes if id(node) in early], weights, outside, build)
-    loop = [node for node in nodes if id(node) not in early]
+    _emit([node for node in nodes if id(node) not in by_state], weights, outside, build)
+    loop = [node for node in nodes if id(node) in by_state]
     needed = [*(a for node in loop for a in node.args), *graph.new.values()]
-    fed = list({id(n): n for n in needed if id(n) in early and n.op not in ("const", "p")}.values())
+    fed = list({id(n): n for n in needed if id(n) in by_time - by_state}.values())
 
     inside = Builder(f"{build.prefix}.step")
     states = {name: ir.val(f"{build.prefix}.s.{name}", ir.DataType.FLOAT) for name in graph.states}
@@ -53,7 +53,7 @@ def build(recurrence: Recurrence, build: Builder) -> list[ir.Value | None]:
     slices = [ir.val(f"{build.prefix}.x.{k}", ir.DataType.FLOAT) for k in range(len(fed))]
     values = {id(node): value for node, value in zip(fed, slices, strict=True)}
     values |= {id(node): states[str(node.tag)] for node in loop if node.op == "s"}
-    constants = [node for node in nodes if node.op in ("const", "p")]
+    constants = [node for node in nodes if id(node) not in by_time | by_state]  # what is the same at every time
     _emit([*constants, *loop], weights, values, inside)
     new = [inside("Where", running, values[id(graph.new[name])], states[name]) for name in graph.states]
     body = ir.Graph(
@@ -77,11 +77,11 @@ def build(recurrence: Recurrence, build: Builder) -> list[ir.Value | None]:
     return [rows, *finals]
 
 
-def _stateless(nodes: Sequence[Node]) -> set[int]:
-    """Those that can be computed for all times at once."""
+def _made_of(leaf: str, nodes: Sequence[Node]) -> set[int]:
+    """Those that are made of leaves of this kind."""
     found: set[int] = set()
     for node in nodes:
-        if node.op != "s" and all(id(a) in found for a in node.args):
+        if node.op == leaf or any(id(a) in found for a in node.args):
             found.add(id(node))
     return found
 

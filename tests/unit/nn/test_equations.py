@@ -103,6 +103,14 @@ def unknown_parameter(self, x, s, R, p):
     return s.next(h=x.i + x.j * p.a)
 
 
+def constant(self, x, s, R, p):
+    return s.next(h=sigmoid(p.a) * 2, c=x.i + x.j + R.i(s.h) + s.c)
+
+
+def number(self, x, s, R, p):
+    return s.next(h=x.i * x.j + s.c + p.a, c=0.5)
+
+
 def text(self, x, s, R, p):
     return s.next(h=x.i + x.j + "1")
 
@@ -135,6 +143,13 @@ def text(self, x, s, R, p):
 def test_mistake_is_an_error_at_its_line(step, message):
     with pytest.raises(CellError, match=message) as caught:
         define(step)
+    assert str(caught.value).startswith("test_equations.py:")
+
+
+@pytest.mark.parametrize(("step", "state"), [(constant, "h"), (number, "c")])
+def test_a_state_depends_on_the_input_or_on_a_state(step, state):
+    with pytest.raises(CellError, match=rf"the new {state} is the same at every step; a state depends on") as caught:
+        define(step, states=("h", "c"), params=("a",))
     assert str(caught.value).startswith("test_equations.py:")
 
 

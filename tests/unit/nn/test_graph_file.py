@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +45,9 @@ def first(data: dict[str, Any], op: str) -> list[Any]:
         (lambda d: first(d, "x").__setitem__(2, "k"), "'x' of 'k'"),
         (lambda d: first(d, "s").__setitem__(2, "k"), "'s' of 'k'"),
         (lambda d: d.update(widths=[["h", "huge"]]), "'huge' is not one of the sizes"),
+        (lambda d: first(d, "sigmoid").__setitem__(4, "lambda"), "'lambda' is not a plain word"),
+        (lambda d: d["nodes"].append(["const", [], math.nan, "hidden", None]), "a constant is not a number"),
+        (lambda d: d["nodes"].append(["gt", [0, 0], None, "hidden", None]), "unknown operation 'gt'"),
     ],
 )
 def test_damage_is_found(change, message):

@@ -7,6 +7,8 @@ code from the graph.
 from __future__ import annotations
 
 import json
+import keyword
+import math
 from typing import Any
 
 from riverrun.errors import CheckpointError
@@ -70,7 +72,7 @@ def _graph(data: dict[str, Any]) -> Graph:
     )
     nodes: list[Node] = []
     for op, args, tag, size, name in data["nodes"]:
-        if op not in ARITY and op not in VARIADIC:
+        if op == "gt" or (op not in ARITY and op not in VARIADIC):  # gt stands in derivatives alone
             raise ValueError(f"unknown operation {op!r}")
         if any(not 0 <= k < len(nodes) for k in args) or len(args) != ARITY.get(op, max(1, len(args))):
             raise ValueError(f"'{op}' has arguments {args}")
@@ -95,7 +97,9 @@ def _tag(node: Node) -> Any:
 def _checked(graph: Graph, op: str, tag: Any) -> object:
     match op:
         case "const":
-            return float(tag)
+            if math.isnan(value := float(tag)):
+                raise ValueError("a constant is not a number")
+            return value
         case "x" if tag == "raw" or tag in graph.gates or tag in graph.noise:
             return tag
         case "s" if tag in graph.states:
@@ -120,8 +124,10 @@ def _product(graph: Graph, gate: Any) -> str:
 
 def _word(name: Any, *, reserved: bool = False) -> str:
     """A name that may stand in generated code; local names may also be ``next`` or end in a digit."""
-    if isinstance(name, str) and (plain_word(name) or (reserved and name.isidentifier() and name.isascii())):
-        return name
+    if isinstance(name, str):
+        local = reserved and name.isidentifier() and name.isascii() and not keyword.iskeyword(name)
+        if local or plain_word(name):
+            return name
     raise ValueError(f"{name!r} is not a plain word")
 
 

@@ -96,6 +96,8 @@ def trace(cell: Cell) -> Graph:
         if node.op not in LEAVES and not node.name:
             node.name = name
         graph.unify(node.width, state_width[name])
+        if not any(n.op in ("x", "s") for n in ancestors([node])):
+            fail(f"the new {name} is the same at every step; a state depends on the input or on a state", where)
     _check_used(graph, where)
     return graph
 

@@ -72,8 +72,8 @@ class Zoneout(Wrapper):
         if endless:
             raise ConfigError(
                 f"Zoneout: state '{endless[0]}' of {cell!r} begins at {cell.start[endless[0]]}, and a mixture with "
-                "that is never a number again. Name the states that may be kept, for example rate = {h = 0.1}, or use "
-                "recurrent dropout"
+                "that is never a number again. Use recurrent dropout, or in Python a rate for each state "
+                "that may be kept: Zoneout(cell, rate={'h': 0.1})"
             )
         noise = {f"keep_{name}": Noise(_rate(f"Zoneout: rate of {name}", r), 1.0, "step") for name, r in rates.items()}
         super().__init__(cell, noise)

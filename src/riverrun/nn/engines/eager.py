@@ -28,14 +28,14 @@ def run_traced(request: Request, names: Sequence[str]) -> tuple[Result, dict[str
         raise TypeError(f"{request.cell!r} has no graph")
     plan = program(request.graph, tuple(names))
     values = plan.sequences(request)
-    values |= _loop(plan, values, request)
-    return plan.outcome(request, values, names)
+    carried, kept = _loop(plan, values, request)
+    return plan.outcome(request, values | kept, carried, names)
 
 
-def _loop(plan: Program, values: Values, request: Request) -> Values:
+def _loop(plan: Program, values: Values, request: Request) -> tuple[dict[str, Tensor], Values]:
     """The steps: the sequences of the carried states, frozen behind the end of a row, and of the kept values."""
     if not plan.loop.outputs:
-        return {}
+        return {}, {}
     varying = {id(n): values[id(n)].unbind(0) for n in plan.fed}
     addends = [torch.cat([values[id(n)] for n in nodes], -1).unbind(0) for nodes in plan.loop.addends]
     state = {id(plan.graph.leaves("s")[name]): request.state[plan.graph.states.index(name)] for name in plan.carried}
@@ -47,8 +47,10 @@ def _loop(plan: Program, values: Values, request: Request) -> Values:
         given = (varying[k][t] if k in varying else now[k] if k in now else values[k] for k in inputs)
         return plan.loop.run(*given, *matrices, *(each[t] for each in addends))
 
-    outputs = _steps(step, tuple(state.values()), request)
-    return {id(n): torch.stack(each) for n, each in zip(plan.loop.outputs, outputs, strict=True)}
+    outputs = [torch.stack(each) for each in _steps(step, tuple(state.values()), request)]
+    size = len(plan.carried)
+    kept = {id(n): each for n, each in zip(plan.kept, outputs[size:], strict=True)}
+    return dict(zip(plan.carried, outputs[:size], strict=True)), kept
 
 
 def _steps(

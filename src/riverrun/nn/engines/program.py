@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -194,19 +194,21 @@ class Program:
             values[id(states[name])] = _delayed(first[name], values[id(self.graph.new[name])])
         return values | self.before(values, request.weights)
 
-    def outcome(self, request: Request, values: Values, traced: Sequence[str] = ()) -> tuple[Result, dict[str, Tensor]]:
-        """The result and name -> (B, T, width), from values that contain the sequences of the carried states.
+    def outcome(
+        self, request: Request, values: Values, carried: Mapping[str, Tensor], traced: Sequence[str] = ()
+    ) -> tuple[Result, dict[str, Tensor]]:
+        """The result and name -> (B, T, width), from the sequences of the carried states.
 
-        Those are frozen behind the end of a row, so that their last value is the final state.
+        Those are frozen behind the end of a row, so that their last value is the final state. They have names, not
+        nodes: the new values of two states may be one node, or a state itself.
         """
         graph, live = self.graph, request.live
         states, first = graph.leaves("s"), dict(zip(graph.states, request.state, strict=True))
-        values = dict(values)
-        for name in self.carried:
-            values[id(states[name])] = _delayed(first[name], values[id(graph.new[name])])
+        values = values | {id(graph.new[name]): sequence for name, sequence in carried.items()}
+        values |= {id(states[name]): _delayed(first[name], sequence) for name, sequence in carried.items()}
         values |= self.after(values, request.weights)
         final = tuple(
-            values[id(node)][-1] if name in self.carried else last_of(values[id(node)], request, first[name])
+            carried[name][-1] if name in carried else last_of(values[id(node)], request, first[name])
             for name, node in graph.new.items()
         )
         y = _rows(values[id(graph.new[graph.states[0]])], live)

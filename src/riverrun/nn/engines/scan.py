@@ -81,8 +81,7 @@ def run(request: Request) -> Result:
     fixed = [values[id(n)].to(first[0].dtype).expand(units) for n in code.fixed]
     lengths = np.full(rows, steps) if request.lengths is None else _array(request.lengths)
     sequences = _Loop.apply(code, lengths, steps, *fed, *fixed, *first)  # type: ignore[no-untyped-call]
-    values |= {id(graph.new[name]): sequence for name, sequence in zip(code.states, sequences, strict=True)}
-    return plan.outcome(request, values)[0]
+    return plan.outcome(request, values, dict(zip(code.states, sequences, strict=True)))[0]
 
 
 class _Loop(torch.autograd.Function):
