@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ import msgspec
 import numpy as np
 
 from riverrun.errors import DataError
+from riverrun.text.durable import write_durably
 
 _CHUNK = 1 << 18  # ids that are held before they are written
 
@@ -55,7 +57,9 @@ class Corpus:
         index = {name: _Ids() for name in columns}
         held = {name: array("i") for name in columns}
         offsets = array("q", [0])
-        files = {name: (folder / f"{name}.ids").open("wb") for name in columns}
+        # Under other names first: what was here may be mapped by another run, and to shorten a mapped file kills it.
+        drafts = {name: folder / f".{name}.ids.{os.getpid()}" for name in columns}
+        files = {name: draft.open("wb") for name, draft in drafts.items()}
         try:
             for sentence in sentences:
                 sizes = set()
@@ -72,11 +76,17 @@ class Corpus:
                         held[name] = array("i")
             for name in columns:
                 held[name].tofile(files[name])
+        except BaseException:
+            for draft in drafts.values():
+                draft.unlink(missing_ok=True)
+            raise
         finally:
             for file in files.values():
                 file.close()
-        np.asarray(offsets, np.int64).tofile(folder / "offsets")
-        (folder / "symbols.json").write_bytes(msgspec.json.encode({name: list(index[name]) for name in columns}))
+        for name, draft in drafts.items():
+            draft.replace(folder / f"{name}.ids")
+        write_durably(folder / "offsets", np.asarray(offsets, np.int64).tobytes())
+        write_durably(folder / "symbols.json", msgspec.json.encode({name: list(index[name]) for name in columns}))
         return Corpus.open(folder)
 
     @staticmethod

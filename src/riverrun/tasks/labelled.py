@@ -11,6 +11,7 @@ import msgspec
 
 from riverrun.data.corpus import Corpus
 from riverrun.errors import ConfigError, DataError
+from riverrun.text.durable import write_durably
 from riverrun.text.formats import guess_format, read_conll, read_conllu
 from riverrun.text.formats.sentence import Sentence
 from riverrun.text.sources import existing, sha256
@@ -103,17 +104,18 @@ class Labelled:
         )
         return form == tag
 
-    def corpus(self, folder: Path, keep: Callable[[int], bool] = lambda number: True) -> Corpus:
+    def corpus(self, folder: Path, keep: Callable[[int], bool] = lambda number: True, *, kept: str = "all") -> Corpus:
         """The sentences whose number ``keep`` accepts, as a memory-mapped corpus in this folder.
 
-        A corpus that was built there before from the same file, read in the same way, is opened.
+        A corpus that was built there before from the same file, read in the same way, is opened; ``kept`` says in words
+        what ``keep`` accepts.
         """
         origin = {
             "sha256": sha256(self.path),
             "format": self.format,
             "columns": {"form": self.form, "tag": self.tag},
             "encoding": self.encoding,
-            "kept": "".join("01"[keep(number)] for number in range(1000)),
+            "kept": kept,
         }
         stamp = folder / "origin.json"
         if stamp.is_file() and msgspec.json.decode(stamp.read_bytes()) == origin:
@@ -121,7 +123,7 @@ class Labelled:
         stamp.unlink(missing_ok=True)
         rows = ({"form": forms, "tag": tags} for number, (forms, tags) in enumerate(self.pairs()) if keep(number))
         corpus = Corpus.build(rows, folder, columns=("form", "tag"))
-        stamp.write_bytes(msgspec.json.encode(origin))
+        write_durably(stamp, msgspec.json.encode(origin))
         return corpus
 
     def where(self, wrong: Callable[[str], bool]) -> str:
@@ -149,8 +151,8 @@ def train_and_dev(train: Labelled, dev: Labelled | None, folder: Path, share: fl
         existing(dev.path)
         return _full(train.corpus(folder / "train"), train), _full(dev.corpus(folder / "dev"), dev)
     held = held_out(share)
-    kept = _full(train.corpus(folder / "train", lambda number: not held(number)), train)
-    rest = train.corpus(folder / "dev", held)
+    kept = _full(train.corpus(folder / "train", lambda number: not held(number), kept=f"all but {share}"), train)
+    rest = train.corpus(folder / "dev", held, kept=f"{share}")
     if not len(rest):
         raise DataError(
             f"{train.path}: has only {len(kept)} sentences, too few to hold out {share:.0%} of them as dev data. "

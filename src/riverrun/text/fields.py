@@ -13,6 +13,7 @@ from itertools import chain, islice
 import msgspec
 import numpy as np
 
+from riverrun.errors import DataError
 from riverrun.text.vocab import Vocab
 
 _DIGIT = re.compile(r"\d")
@@ -168,6 +169,10 @@ class FormTable:
         if begin == end:
             return
         new = list(islice(reversed(self._row), end - begin))[::-1]
+        wrong = next((form for form in new if not isinstance(form, str)), None)
+        if wrong is not None:
+            self._clear()  # it has a row already, which no later call may meet
+            raise DataError(f"expected words as text, received {wrong!r} ({type(wrong).__name__})")
         while end > len(self._words):
             self._words, self._chars, self._lengths = (
                 np.concatenate([a, np.zeros_like(a)]) for a in (self._words, self._chars, self._lengths)

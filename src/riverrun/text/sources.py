@@ -11,6 +11,7 @@ import codecs
 import gzip
 import hashlib
 import io
+import os
 import re
 import sys
 import warnings
@@ -225,6 +226,16 @@ def existing(path: str | Path) -> Path:
     return path
 
 
+def looked_at(path: str | Path) -> Path:
+    """The path of a file that may be read twice, first to see what it holds; a pipe gives what it holds once."""
+    path = existing(path)
+    if not path.is_file():
+        raise DataError(
+            f"{path}: a pipe can be read only once; name its format (--format), or give it as standard input: -"
+        )
+    return path
+
+
 def open_text(path: Source, *, encoding: str | None = None, notes: list[str] | None = None) -> TextSource:
     """Text to read: a path (``.gz`` and ``.zst`` too), ``"-"`` for standard input, or an open stream.
 
@@ -259,22 +270,32 @@ def create_text(path: str | Path | IO[str]) -> Iterator[TextIO | IO[str]]:
         sys.stdout.flush()
         return
     path = Path(path)
+    # A file gets its name when it is whole: it may be what is read meanwhile. Devices and pipes are written at once.
     try:
+        real = Path(os.path.realpath(path))
+        draft = real if real.exists() and not real.is_file() else real.with_name(f".{real.name}.{os.getpid()}")
         if path.is_dir():
             raise DataError(f"{path}: this is a folder; expected a file to write")
         if not path.parent.is_dir():
             raise DataError(f"{path}: cannot be written: there is no folder {path.parent}")
-        file: Any = path.open("wb")
+        file: Any = draft.open("wb")
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror}") from None
-    with file:
-        packed: Any = file
-        if path.suffix == ".gz":
-            packed = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
-        elif path.suffix == ".zst":
-            packed = _zstandard(path).ZstdCompressor().stream_writer(file)
-        with io.TextIOWrapper(packed, encoding="utf-8", newline="") as text:
-            yield text
+    try:
+        with file:
+            packed: Any = file
+            if path.suffix == ".gz":
+                packed = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
+            elif path.suffix == ".zst":
+                packed = _zstandard(path).ZstdCompressor().stream_writer(file)
+            with io.TextIOWrapper(packed, encoding="utf-8", newline="") as text:
+                yield text
+    except BaseException:
+        if draft != real:
+            draft.unlink(missing_ok=True)
+        raise
+    if draft != real:
+        draft.replace(real)
 
 
 def sha256(path: str | Path) -> str:

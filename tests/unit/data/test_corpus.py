@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,25 @@ def test_an_empty_corpus(tmp_path):
     assert (len(corpus), corpus.tokens, corpus.symbols) == (0, 0, {"form": [], "tag": []})
     assert corpus.take(np.zeros(0, int), "form").tolist() == [] and list(corpus.column("tag")) == []
     assert corpus.recode("tag", lambda tags: tags).tokens == 0
+
+
+def test_a_corpus_that_is_built_over_one_in_use_leaves_it_readable(tmp_path):
+    before = Corpus.build([{"form": [f"a{k}"] * 40} for k in range(2000)], tmp_path, columns=("form",))
+    inode = (tmp_path / "form.ids").stat().st_ino
+    after = Corpus.build([{"form": ["b"]}], tmp_path, columns=("form",))
+    # To read from a mapped file that was shortened ends the process; so the file is looked at first.
+    assert (tmp_path / "form.ids").stat().st_ino != inode
+    assert before.sentence(1999) == {"form": ["a1999"] * 40}
+    assert after.sentence(0) == {"form": ["b"]} == Corpus.open(tmp_path).sentence(0)
+
+
+def test_a_corpus_that_could_not_be_built_leaves_the_one_before(tmp_path):
+    Corpus.build([{"form": ["a"]}], tmp_path, columns=("form",))
+    names = sorted(os.listdir(tmp_path))
+    with pytest.raises(DataError, match="sentence 2: columns of different lengths"):
+        Corpus.build([{"form": ["b"], "tag": ["X"]}, {"form": [], "tag": ["X"]}], tmp_path, columns=("form", "tag"))
+    assert sorted(os.listdir(tmp_path)) == names
+    assert Corpus.open(tmp_path).sentence(0) == {"form": ["a"]}
 
 
 def test_other_columns_are_left_out(tmp_path):

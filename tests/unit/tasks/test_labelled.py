@@ -77,8 +77,22 @@ def test_a_cache_is_opened_only_for_the_same_file_read_the_same_way(tmp_path):
     assert symbols() == (["a", "b"], ["Y"])
     path.write_text("c\tX\tZ\n\n")
     assert symbols() == (["c"], ["Z"])
-    assert len(Labelled(str(path)).corpus(tmp_path / "cache", lambda number: False)) == 0
+    assert len(Labelled(str(path)).corpus(tmp_path / "cache", lambda number: False, kept="none")) == 0
     assert len(Labelled(str(path)).corpus(tmp_path / "cache")) == 1
+
+
+@pytest.mark.parametrize("shares", [(0.0009, None), (None, 0.0009), (0.0009, 0.0008), (0.1, 0.0009)])
+def test_a_cache_of_another_share_is_not_opened(tmp_path, shares):
+    # Of a share this small, the first sentence that is held out is one of the second thousand.
+    path, dev = tmp_path / "a.conll", tmp_path / "dev.conll"
+    path.write_text("".join(f"w{k}\tX\n\n" for k in range(2500)))
+    dev.write_text("d\tX\n\n")
+    for share in shares:
+        given = None if share else Labelled(str(dev))
+        kept, rest = train_and_dev(Labelled(str(path)), given, tmp_path / "cache", share or 0.1)
+        held = {f"w{k}" for k in range(2500) if share and held_out(share)(k)}
+        assert set(rest.symbols["form"]) == (held or {"d"})
+        assert set(kept.symbols["form"]) == {f"w{k}" for k in range(2500)} - held
 
 
 @pytest.mark.parametrize("before", ["", "# a comment\n", "# a\n# b\n1-2\tab\t_\t_\t_\t_\t_\t_\t_\t_\n"])

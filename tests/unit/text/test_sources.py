@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from riverrun.errors import ConfigError, DataError
-from riverrun.text.sources import BLOCK, TextSource, create_text, open_text, read_blocks, sha256
+from riverrun.text.formats import guess_format
+from riverrun.text.sources import BLOCK, TextSource, create_text, looked_at, open_text, read_blocks, sha256
 
 
 def _read(path: Path, encoding: str | None = None) -> tuple[str, list[str]]:
@@ -171,6 +174,50 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     ]:
         with pytest.raises(DataError, match=message), create_text(path):
             pass
+
+
+def test_a_file_is_written_beside_what_stands_there(tmp_path: Path) -> None:
+    path = _written(tmp_path, b"one\ntwo\n")
+    with open_text(path) as source, create_text(path) as file:  # onto its own input
+        for line in source.lines():
+            file.write(f"{line}!\n")
+    assert path.read_bytes() == b"one!\ntwo!\n"
+    with pytest.raises(ValueError, match="a bad line"), create_text(path) as file:
+        file.write("half of it")
+        raise ValueError("a bad line")
+    assert path.read_bytes() == b"one!\ntwo!\n"
+    assert os.listdir(tmp_path) == ["file.txt"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows wants a privilege for a link")
+def test_what_a_link_or_a_device_names_is_written(tmp_path: Path) -> None:
+    path, link = _written(tmp_path, b"before"), tmp_path / "link"
+    link.symlink_to(path)
+    with create_text(link) as file:
+        file.write("after")
+    assert link.is_symlink() and path.read_bytes() == b"after"
+    with create_text(os.devnull) as file:
+        file.write("nowhere")
+    assert not Path(os.devnull).is_file()
+
+
+def _pipe(path: Path, data: bytes) -> threading.Thread:
+    """A named pipe; the thread writes this into it when somebody reads, and once."""
+    os.mkfifo(path)
+    thread = threading.Thread(target=path.write_bytes, args=(data,), daemon=True)
+    thread.start()
+    return thread
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    thread = _pipe(path, b"one\n")
+    for look in (looked_at, guess_format):
+        with pytest.raises(DataError, match=r"pipe: a pipe can be read only once; name its format \(--format\), or"):
+            look(path)
+    assert _read(path) == ("one\n", [])  # nobody has opened it until now
+    thread.join()
 
 
 def test_standard_input_and_output(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from riverrun.text.sources import TextSource, read_blocks
+from riverrun.text.sources import TextSource, looked_at, read_blocks
 
 _NAMES = {
     ".conllu": "conllu",
@@ -85,7 +85,7 @@ def _is_json(line: str) -> bool:
 def _head(path: str | Path) -> Generator[bytes]:
     """The bytes of a file; of standard input, what can be had without taking it."""
     if str(path) != "-":
-        yield from read_blocks(path)
+        yield from read_blocks(looked_at(path))
     else:
         peek = getattr(getattr(sys.stdin, "buffer", None), "peek", None)
         yield peek() if peek else b""
