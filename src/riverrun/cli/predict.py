@@ -26,6 +26,9 @@ class Predict(msgspec.Struct, frozen=True, kw_only=True):
     columns: str | None = None
     """Which column holds what, for example "form=0, tag=3"; as in training where it is not given."""
 
+    encoding: str | None = None
+    """The character encoding of FILE, for example latin-1; found out where it is not given."""
+
     json: bool = False
     """One JSON object a sentence."""
 
@@ -40,7 +43,13 @@ class Predict(msgspec.Struct, frozen=True, kw_only=True):
         from riverrun import tasks
 
         task = tasks.load(self.model, threads=self.threads)
+        task.predict_file(
+            self.file,
+            self.out,
+            format=self.format,
+            columns=read_columns(self.columns),
+            encoding=self.encoding,
+            as_json=self.json,
+        )
         for note in task.notes:
             say(f"Note: {note}")
-        columns = read_columns(self.columns)
-        task.predict_file(self.file, self.out, format=self.format, columns=columns, as_json=self.json)

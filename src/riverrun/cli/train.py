@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ from riverrun.cli.needs import needs_torch
 from riverrun.cli.progress import listeners
 from riverrun.cli.screen import say
 from riverrun.config.recipe import load_recipe
-from riverrun.errors import ConfigError
+from riverrun.errors import ConfigError, RiverrunError
 
 
 class Train(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,13 +61,17 @@ class Train(msgspec.Struct, frozen=True, kw_only=True):
             sys.path.insert(0, "")  # as for `python -m`: a module of one's own lies in the current folder
         from riverrun.tasks.tagger import Tagger
 
-        out = Path(self.out) if self.out else next_folder(self.recipe)
+        out = Path(self.out) if self.out else new_folder(self.recipe)
         say(f"{self.recipe} -> {out}")
         with listeners(out, as_json=self.json) as heard:
             try:
                 model = Tagger(recipe).fit(out=out, resume=self.resume, listeners=heard, allow_import=self.allow_import)
             except KeyboardInterrupt:
                 say(f"Stopped. To go on: {self.again(out)}")
+                raise
+            except RiverrunError:
+                if self.out is None:
+                    remove_empty(out)
                 raise
         for note in model.notes:
             say(f"Note: {note}")
@@ -91,3 +96,19 @@ def next_folder(recipe: str, root: Path = Path("runs")) -> Path:
     """
     name = Path(recipe).stem if recipe.endswith(".toml") else recipe
     return next(folder for n in count(1) if not (folder := root / f"{name}-{n}").exists())
+
+
+def new_folder(recipe: str) -> Path:
+    """The first free folder, made at once: of two runs that begin together, each has its own."""
+    while True:
+        folder = next_folder(recipe)
+        with suppress(FileExistsError):
+            folder.mkdir(parents=True)
+            return folder
+
+
+def remove_empty(folder: Path) -> None:
+    """Take a folder away in which nothing came to be, and those above it that were made for it."""
+    with suppress(OSError):
+        for each in (folder, *folder.parents[:-1]):
+            each.rmdir()

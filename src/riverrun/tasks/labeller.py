@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -29,7 +30,7 @@ FORMS = 200_000  # distinct forms that the cache of a stream holds
 
 
 class Labeller:
-    """Tags sentences in bounded memory, many at a time.
+    """Tags sentences in bounded memory, many at a time; several threads may use it, one after the other.
 
     Args:
         fields: text <-> ids.
@@ -43,6 +44,7 @@ class Labeller:
     ) -> None:
         self.fields, self.scorer, self.positions = fields, scorer, positions
         self._encoder = SentenceEncoder(fields, most=FORMS)
+        self._lock = threading.Lock()  # the encoder remembers the forms it has met
         symbols, scheme = fields.tags.vocab.symbols, fields.tags.scheme
         self._symbols = np.array(symbols, object)
         self._allowed: Allowed | None = allowed(symbols, scheme) if constrained and scheme is not None else None
@@ -62,6 +64,10 @@ class Labeller:
 
     def tag_window(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
         """The tags of some sentences at once, put into batches by their lengths."""
+        with self._lock:
+            return self._tag_window(sentences)
+
+    def _tag_window(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
         answers: list[list[str]] = [[] for _ in sentences]
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
         rows = self._encoder.table.rows(sentences)

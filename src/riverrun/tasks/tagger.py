@@ -82,6 +82,8 @@ class Tagger:
 
         A text of several sentences is tagged sentence by sentence; its answer is one list of words and one of tags.
         """
+        if isinstance(items, str):
+            raise ConfigError("predict: expected a list of texts, received one text; write predict([text])")
         split = self.tokenizer.split
         groups = [split(item) if isinstance(item, str) else [list(item)] for item in items]
         tags = self.tag(sentence for group in groups for sentence in group)
@@ -102,6 +104,7 @@ class Tagger:
         *,
         format: str | None = None,
         columns: Mapping[str, int | str] | None = None,
+        encoding: str | None = None,
         as_json: bool = False,
     ) -> None:
         """Tag a file (``-`` is stdin), in its order and in bounded memory; ``riverrun predict`` does this."""
@@ -112,6 +115,8 @@ class Tagger:
             target,
             format=format,
             columns={**self.recipe.data.columns, **(columns or {})},
+            encoding=encoding,
+            notes=self.notes,
             as_json=as_json,
         )
 
@@ -187,7 +192,7 @@ class Tagger:
         if config.task != "tagger":
             raise CheckpointError(f"{place}: is a model for the task {config.task!r}, expected 'tagger'")
         tagger = Tagger(decode_recipe(config.recipe, source=str(root / folders.CONFIG)))
-        fields, tokenizer = read_vocabularies(root)
+        fields, tokenizer = read_vocabularies(root, config)
         held = _Held(config, fields, tokenizer)
         constrained = tagger.recipe.model.head.constrained
         if GRAPH in config.files:
@@ -207,8 +212,10 @@ class Tagger:
     from_pretrained = load
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write the model's folder."""
-        held = self._model
+        """Write the model's folder: a new or empty one, or one that holds a model or a run, which it replaces."""
+        held, place = self._model, Path(folder)
+        if not (place / folders.CONFIG).is_file() and not (place / folders.DRAFT).is_dir():
+            folders.empty(place)
         if held.net is not None:
             from riverrun.train.weights import to_bytes
 
@@ -216,7 +223,7 @@ class Tagger:
         else:
             assert held.graph is not None  # a tagger has a net or a graph
             content = {GRAPH: held.graph.read_bytes()}
-        folders.write(Path(folder), held.config, {**content, **held.files()})
+        folders.write(place, held.config, {**content, **held.files()})
 
     def push_to_hub(self, name: str, **options: Any) -> None:
         """Upload the model's folder to the Hugging Face hub; options are those of ``HfApi.upload_folder``."""

@@ -31,19 +31,21 @@ def vocabularies(fields: SentenceFields, tokenizer: Tokenizer) -> dict[str, byte
     }
 
 
-def read_vocabularies(root: Path) -> tuple[SentenceFields, Tokenizer]:
-    """The inverse of ``vocabularies``, from a folder that was checked."""
+def read_vocabularies(root: Path, config: folders.Config) -> tuple[SentenceFields, Tokenizer]:
+    """The inverse of ``vocabularies``; only what ``config.json`` lists was checked, and is read."""
     found: dict[str, Any] = {}
     for name, type_ in _STORED.items():
         path = root / VOCABULARIES / f"{name}.json"
-        if path.is_file():
+        if f"{VOCABULARIES}/{name}.json" in config.files:
             try:
                 found[name] = msgspec.json.decode(path.read_bytes(), type=type_)
             except (msgspec.MsgspecError, ConfigError) as error:
                 raise CheckpointError(f"{path}: {error}. The file was changed; copy the model again") from None
     for name in ("tags", "tokenizer"):
         if name not in found:
-            raise CheckpointError(f"{root / VOCABULARIES / name}.json: missing; copy the whole folder again")
+            raise CheckpointError(
+                f"{root / VOCABULARIES / name}.json: not listed in {folders.CONFIG}; copy the whole folder again"
+            )
     return SentenceFields(found.get("words"), found.get("chars"), found["tags"]), found["tokenizer"]
 
 
@@ -66,6 +68,8 @@ def read_net(
         if best is None:
             raise CheckpointError(f"{root}: holds no checkpoint yet; continue the training with --resume")
         weights = best.weights()
+    elif WEIGHTS not in config.files:
+        raise CheckpointError(f"{root / WEIGHTS}: not listed in {folders.CONFIG}; copy the whole folder again")
     else:
         weights = load_weights(root / WEIGHTS)
     cell = TracedCell(loads(config.graph)) if config.graph is not None else None

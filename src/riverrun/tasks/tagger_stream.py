@@ -15,7 +15,7 @@ from riverrun.errors import ConfigError
 from riverrun.tasks.labelled import READERS, Labelled
 from riverrun.text.formats.guess import format_of
 from riverrun.text.formats.sentence import Sentence
-from riverrun.text.sources import create_text, open_text
+from riverrun.text.sources import TextSource, create_text, looked_at, open_text
 from riverrun.text.tokenize import Tokenizer
 
 Tag = Callable[[Sequence[Sequence[str]]], list[list[str]]]
@@ -32,6 +32,8 @@ def write_answers(
     *,
     format: str | None,
     columns: Mapping[str, int | str],
+    encoding: str | None,
+    notes: list[str],
     as_json: bool,
 ) -> None:
     """Tag ``source`` and write ``target``; ``-`` is stdin and stdout.
@@ -47,9 +49,10 @@ def write_answers(
         )
     with create_text(target) as out:
         if format in READERS:
-            _write_columns(tag, Labelled(str(source), format, columns), out, as_json)
+            _write_columns(tag, Labelled(str(source), format, columns, encoding, notes), out, as_json)
         else:
-            _write_text(tag, tokenizer, source, out, each_line=format == "lines", as_json=as_json)
+            with open_text(source, encoding=encoding, notes=notes) as text:
+                _write_text(tag, tokenizer, text, out, each_line=format == "lines", as_json=as_json)
 
 
 def guess(source: str | Path) -> str:
@@ -60,7 +63,7 @@ def guess(source: str | Path) -> str:
     for ending in READERS:
         if name.endswith(f".{ending}"):
             return ending
-    with open_text(source) as text:
+    with open_text(looked_at(source)) as text:
         return "conllu" if _is_conllu(next(text.blocks(), "")) else "text"
 
 
@@ -79,7 +82,7 @@ def _is_conllu(text: str) -> bool:
 
 
 def _write_text(
-    tag: Tag, tokenizer: Tokenizer, source: str | Path, out: IO[str], *, each_line: bool, as_json: bool
+    tag: Tag, tokenizer: Tokenizer, text: TextSource, out: IO[str], *, each_line: bool, as_json: bool
 ) -> None:
     window: list[list[str]] = []
 
@@ -89,13 +92,12 @@ def _write_text(
             out.flush()
             window.clear()
 
-    with open_text(source) as text:
-        # What was read is answered before more is waited for: a stream sees its answers, a file is read in large parts.
-        for sentence in tokenizer.sentences(_before_each_wait(text.blocks(), flush, each_line=each_line)):
-            window.append(sentence)
-            if len(window) >= WINDOW:
-                flush()
-        flush()
+    # What was read is answered before more is waited for: a stream sees its answers, a file is read in large parts.
+    for sentence in tokenizer.sentences(_before_each_wait(text.blocks(), flush, each_line=each_line)):
+        window.append(sentence)
+        if len(window) >= WINDOW:
+            flush()
+    flush()
 
 
 def _before_each_wait(blocks: Iterable[str], flush: Callable[[], None], *, each_line: bool) -> Iterator[str]:

@@ -128,7 +128,7 @@ def train_tagger(
         reports["test"] = labeller.score(sources["test"].pairs())
     if data.cache is None:
         del loader, train, dev
-        shutil.rmtree(cache)
+        shutil.rmtree(cache, ignore_errors=True)
     return Trained(net, fields, tokenizer, config, reports, done.step, done.elapsed, notes)
 
 
@@ -142,6 +142,16 @@ def _write_draft(checkpoints: Path, config: folders.Config, files: Mapping[str, 
                     f"{name}: was changed since the run began (its SHA-256 is another one); a run is resumed on the "
                     "same data. Restore the file, or train into another folder"
                 )
+        if _read_of(before) != _read_of(config):
+            raise CheckpointError(
+                f"{checkpoints}: the run that is here reads other data, or reads it in another way ([data]); a run is "
+                "resumed on the same data. Give what the first call was given, or train into another folder"
+            )
+        if before.graph != config.graph:
+            raise CheckpointError(
+                f"{checkpoints}: the equation of the cell was changed since the run began; a run is resumed with the "
+                "same one. Restore it, or train into another folder"
+            )
         if before.recipe.get("model") != config.recipe["model"]:
             raise CheckpointError(
                 f"{checkpoints}: the run that is here has other settings in [model]; a run is resumed with the same "
@@ -150,6 +160,13 @@ def _write_draft(checkpoints: Path, config: folders.Config, files: Mapping[str, 
         if msgspec.structs.replace(before, files={}) == config:
             return
     folders.write(checkpoints, config, files)
+
+
+def _read_of(config: folders.Config) -> dict[str, Any]:
+    """What is learned from and chosen by: the contents, wherever they lie, and how they are read."""
+    data = config.recipe["data"]
+    sums = {part: config.data[data[part]] for part in ("train", "dev") if data[part] is not None}
+    return {**sums, **{name: data[name] for name in ("format", "columns", "encoding", "hold_out")}}
 
 
 def _pairs(corpus: Corpus) -> Iterator[tuple[list[str], list[str]]]:

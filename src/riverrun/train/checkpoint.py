@@ -15,6 +15,7 @@ import math
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -155,7 +156,8 @@ class Checkpoints:
                 f"{target}: the checkpoint could not be written: {error.strerror}. The checkpoints before it are "
                 f"untouched; where there is room again, --resume goes on from them"
             ) from error
-        self._prune()
+        with suppress(OSError, CheckpointError):  # what is too many now can go with the next one
+            self._prune()
         return target
 
     def _best(self, steps: list[int]) -> int:

@@ -36,7 +36,8 @@ class Stop:
 def interruptible() -> Iterator[Stop]:
     """Within it, the first Ctrl-C sets the flag and the second raises KeyboardInterrupt.
 
-    Signals belong to the main thread: elsewhere only ``request`` sets the flag.
+    Signals belong to the main thread: elsewhere only ``request`` sets the flag. So it is where Ctrl-C is ignored (in a
+    script's background job), or handled by something that is not Python.
 
     >>> with interruptible() as stop:
     ...     signal.raise_signal(signal.SIGINT)
@@ -44,7 +45,8 @@ def interruptible() -> Iterator[Stop]:
     True
     """
     stop = Stop()
-    if threading.current_thread() is not threading.main_thread():
+    ignored = signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None)
+    if ignored or threading.current_thread() is not threading.main_thread():
         yield stop
         return
 

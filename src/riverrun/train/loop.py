@@ -26,7 +26,7 @@ FIRST_CHECKPOINT_SECONDS = 60.0
 ORDERS = 1_000_003  # a rollback adds so many to the number of the epoch: an order of the batches that was never seen
 
 # Settings that may not change when a training is resumed: they decide what the numbers in a checkpoint mean.
-FIXED = ("optimizer", "ema", "seed", "batch", "tokens", "accumulate")
+FIXED = ("optimizer", "ema", "seed", "batch", "tokens", "accumulate", "metric")
 
 
 class Loader(Protocol):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
@@ -67,9 +68,9 @@ def from_bytes(data: bytes, path: Path) -> dict[str, Tensor]:
     try:
         tensors = load(data)
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        tied = json.loads(header.get("__metadata__", {}).get("tied", "{}"))
+        tied = msgspec.json.decode(header.get("__metadata__", {}).get("tied", "{}"), type=dict[str, str])
         return {**tensors, **{name: tensors[source] for name, source in tied.items()}}
-    except (SafetensorError, ValueError, KeyError) as error:
+    except (SafetensorError, msgspec.MsgspecError, ValueError, KeyError) as error:
         raise CheckpointError(
             f"{path}: expected a complete safetensors file, received {len(data)} bytes: {error}"
         ) from error

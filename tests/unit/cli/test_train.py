@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from riverrun.cli import needs
+from riverrun.cli import train as cli_train
 from riverrun.cli.main import INTERRUPTED, WRONG_INPUT, run
 from riverrun.cli.train import next_folder
+from riverrun.errors import DataError
 
 
 class Tagger:
@@ -67,7 +69,46 @@ def test_resume_and_allow_import_reach_the_tagger(asked) -> None:
 def test_a_folder_is_found_where_none_is_given(asked, tmp_path) -> None:
     (tmp_path / "runs" / "tagger" / "upos-1").mkdir(parents=True)
     assert run(["train", "tagger/upos", "a.conllu"]) == 0
-    assert asked[0]["out"] == Path("runs/tagger/upos-2") == next_folder("tagger/upos")
+    assert asked[0]["out"] == Path("runs/tagger/upos-2")
+    assert asked[0]["out"].is_dir()  # before the training begins, so that no other run takes it
+    assert next_folder("tagger/upos") == Path("runs/tagger/upos-3")
+
+
+def test_two_runs_that_begin_together_have_each_its_folder(asked, monkeypatch) -> None:
+    real = cli_train.next_folder
+
+    def overtaken(recipe: str) -> Path:
+        """Between the look and the making another run makes the folder."""
+        folder = real(recipe)
+        if folder.name == "upos-1":
+            folder.mkdir(parents=True)
+        return folder
+
+    monkeypatch.setattr(cli_train, "next_folder", overtaken)
+    for _ in range(2):
+        assert run(["train", "tagger/upos", "a.conllu"]) == 0
+    assert [call["out"].name for call in asked] == ["upos-2", "upos-3"]
+
+
+@pytest.mark.parametrize("before", [None, "runs/other-1", "runs/tagger/upos-1"])
+def test_a_run_that_fails_at_once_leaves_no_folder(asked, monkeypatch, tmp_path, before) -> None:
+    if before:
+        (tmp_path / before).mkdir(parents=True)
+    found = sorted(tmp_path.rglob("*"))
+    monkeypatch.setattr(Tagger, "answer", DataError("a.conllu: no such file"))
+    assert run(["train", "tagger/upos", "a.conllu"]) == WRONG_INPUT
+    assert asked[0]["out"].parent == Path("runs/tagger")
+    assert sorted(tmp_path.rglob("*")) == found
+
+
+def test_a_run_that_fails_later_keeps_what_it_wrote(asked, monkeypatch) -> None:
+    def fit(self: Tagger, *, out: Path, **more: Any) -> None:
+        (out / "checkpoint").mkdir()
+        raise DataError("no more")
+
+    monkeypatch.setattr(Tagger, "fit", fit)
+    assert run(["train", "tagger/upos", "a.conllu"]) == WRONG_INPUT
+    assert Path("runs/tagger/upos-1/checkpoint").is_dir()
 
 
 @pytest.mark.parametrize("begun", [False, True])

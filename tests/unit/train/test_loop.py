@@ -279,6 +279,15 @@ def test_resume_with_another_optimiser_is_an_error(bench):
         bench.run(change(optimizer="adam"), resume=True)
 
 
+def test_resume_with_another_metric_is_an_error(bench):
+    # The scores so far are of the other metric: a best one among them would never be beaten, or at once.
+    bench.run(change(metric="f1"), evaluate=bench.scored(0.5, 0.7, 0.6))
+    with pytest.raises(CheckpointError, match=r"was trained with train\.metric = f1, received accuracy"):
+        bench.run(change(metric="accuracy", epochs=5), evaluate=lambda: {"accuracy": 0.1}, resume=True)
+    seen = bench.run(change(metric="f1", epochs=4), evaluate=bench.scored(0.65), resume=True)
+    assert (seen[-1].best, seen[-1].best_step) == (0.7, 8)
+
+
 def test_resume_of_another_model_is_an_error(bench):
     bench.run(SGD)
     bench.model.weight = torch.nn.Parameter(torch.zeros(7))

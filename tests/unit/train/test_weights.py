@@ -8,6 +8,7 @@ import os
 import pytest
 
 torch = pytest.importorskip("torch")
+from safetensors.torch import save  # noqa: E402
 from torch import nn  # noqa: E402
 
 from riverrun.errors import CheckpointError  # noqa: E402
@@ -68,6 +69,13 @@ def test_a_file_that_was_cut_is_an_error(tmp_path, keep):
     path.write_bytes(to_bytes(tensors())[:keep])
     with pytest.raises(CheckpointError, match=r"w: expected a complete safetensors file, received \d+ bytes"):
         load_weights(path)
+
+
+@pytest.mark.parametrize("tied", ['{"a": ["x"]}', '{"a": {}}', "[]", "[1]", "3", "null", '{"a": "b"}', "{"])
+def test_ties_that_are_none_are_an_error(tied):
+    data = save({"w": torch.zeros(1)}, metadata={"tied": tied})
+    with pytest.raises(CheckpointError, match="here: expected a complete safetensors file"):
+        from_bytes(data, "here")
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path):
