@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -14,6 +15,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch: beside othe
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("RIVERRUN_DATA", ROOT.parent / "shared" / "data"))
+
+# How long an example takes is no law: other work on the machine counts too.
+hypothesis.settings.register_profile("busy", deadline=None)
+hypothesis.settings.load_profile("busy")
 
 # Without torch, the tests of the rooms that need it are not collected at all.
 collect_ignore_glob = [] if HAS_TORCH else ["train/*"]

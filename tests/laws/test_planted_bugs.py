@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -25,25 +22,14 @@ from riverrun.nn.engines.request import Request, Weights  # noqa: E402
 from riverrun.nn.layers import recurrent  # noqa: E402
 from riverrun.nn.layers.recurrent import Recurrent  # noqa: E402
 
+from .borrowed import borrow  # noqa: E402
+
 pytestmark = pytest.mark.train
 
 Patch = pytest.MonkeyPatch
 
 
-def load(path: str) -> ModuleType:
-    """Another file of tests, for its laws."""
-    file = Path(__file__).parent.parent / path
-    spec = importlib.util.spec_from_file_location(f"laws_of_{file.stem}", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, spec.name, module)  # dataclasses look their module up there
-        spec.loader.exec_module(module)
-    return module
-
-
-engines, papers = load("laws/test_engines.py"), load("oracles/test_cells.py")
+engines, papers = borrow("laws/test_engines.py"), borrow("oracles/test_cells.py")
 
 
 def paper(cell: Callable[[], Cell] = LSTM) -> None:

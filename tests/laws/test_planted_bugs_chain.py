@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,25 +18,18 @@ from riverrun.nn.layers import crf, crf_kernels  # noqa: E402
 from riverrun.nn.layers.chars import CharCNN  # noqa: E402
 from riverrun.nn.layers.softmax import Softmax  # noqa: E402
 
+from .borrowed import borrow  # noqa: E402
+
 pytestmark = pytest.mark.train
 
 Patch = pytest.MonkeyPatch
 
 
-def load(path: str) -> ModuleType:
-    """Another file of tests, for its laws."""
-    file = Path(__file__).parent.parent / path
-    spec = importlib.util.spec_from_file_location(f"laws_of_{file.stem}", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, spec.name, module)  # dataclasses look their module up there
-        spec.loader.exec_module(module)
-    return module
-
-
-layers, decoding, chains = load("laws/test_layers.py"), load("laws/test_decoding.py"), load("oracles/test_chain.py")
+layers, decoding, chains = (
+    borrow("laws/test_layers.py"),
+    borrow("laws/test_decoding.py"),
+    borrow("oracles/test_chain.py"),
+)
 
 
 def enumerated(form: str) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,25 +14,14 @@ from riverrun.train import loop  # noqa: E402
 from riverrun.train.average import Average  # noqa: E402
 from riverrun.train.learner import Learner  # noqa: E402
 
+from .borrowed import borrow  # noqa: E402
+
 pytestmark = pytest.mark.train
 
 Patch = pytest.MonkeyPatch
 
 
-def load(name: str) -> ModuleType:
-    """Another file of tests, for its laws."""
-    file = Path(__file__).with_name(f"{name}.py")
-    spec = importlib.util.spec_from_file_location(f"laws_of_{name}", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, spec.name, module)
-        spec.loader.exec_module(module)
-    return module
-
-
-training = load("test_training")
+training = borrow("laws/test_training.py")
 
 
 def without(prefix: str) -> Callable[[Patch], None]:

@@ -50,7 +50,7 @@ each_tokenizer = pytest.mark.parametrize("name", LEARNED)
 
 @each_tokenizer
 @given(text=TEXTS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_tokens_are_the_text_without_white_space(name: str, text: str) -> None:
     tokens = [token for sentence in LEARNED[name].tokens(text) for token in sentence]
     assert "".join("".join(text[token.start : token.end].split()) for token in tokens) == "".join(text.split())
@@ -64,7 +64,7 @@ def test_tokens_are_the_text_without_white_space(name: str, text: str) -> None:
 
 @each_tokenizer
 @given(text=TEXTS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_tokens_and_split_agree(name: str, text: str) -> None:
     tokenizer = LEARNED[name]
     tokens = tokenizer.tokens(text)
@@ -74,7 +74,7 @@ def test_tokens_and_split_agree(name: str, text: str) -> None:
 
 @each_tokenizer
 @given(text=TEXTS, cuts=st.sets(st.integers(0, 40)))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_it_does_not_matter_how_lines_are_handed_in(name: str, text: str, cuts: set[int]) -> None:
     tokenizer = LEARNED[name]
     expected = tokenizer.split(text)
@@ -90,7 +90,7 @@ def test_it_does_not_matter_how_lines_are_handed_in(name: str, text: str, cuts: 
 
 @each_tokenizer
 @given(text=TEXTS, before=TEXTS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_stored_and_read_again_it_cuts_the_same(name: str, text: str, before: str) -> None:
     tokenizer = LEARNED[name]
     tokenizer.split(before)  # what was read before must not matter
@@ -103,7 +103,7 @@ def test_stored_and_read_again_it_cuts_the_same(name: str, text: str, before: st
 
 @each_tokenizer
 @given(text=TEXTS, following=TEXTS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_paragraphs_do_not_see_each_other(name: str, text: str, following: str) -> None:
     tokenizer = LEARNED[name]
     assert tokenizer.split(text + "\n\n" + following) == tokenizer.split(text) + tokenizer.split(following)

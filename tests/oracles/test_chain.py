@@ -149,7 +149,7 @@ def test_every_length(form: str, kind: str, rng: np.random.Generator) -> None:
     wide=st.integers(0, 1),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_size(
     form: str, lengths: list[int], tags: int, k: int, masked: bool, ruled: bool, wide: int, seed: int
 ) -> None:

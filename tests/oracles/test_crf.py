@@ -84,7 +84,7 @@ def gradients(values: torch.Tensor, chain: Chain) -> list[torch.Tensor]:
     wide=st.integers(0, 1),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_likelihood_and_gradients_are_those_of_the_definition(
     engine: str, form: str, lengths: list[int], tags: int, wide: int, seed: int
 ) -> None:
@@ -133,7 +133,7 @@ def forbid(chain: Chain, rng: np.random.Generator) -> Chain:
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1e3])
 @pytest.mark.parametrize("form", FORMS)
 @given(seed=st.integers(0, 2**32 - 1), ruled=st.booleans(), tags=st.integers(1, 5))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_stable_with_large_scores_and_forbidden_steps(
     form: str, scale: float, seed: int, ruled: bool, tags: int
 ) -> None:
