@@ -1,6 +1,7 @@
 """Recipes: TOML, decoded strictly into typed structs. One file a task; ``task`` tells them apart."""
 
 from riverrun.config.data import Data
+from riverrun.config.lm import LmRecipe
 from riverrun.config.recipe import Recipe, decode_recipe, encode_recipe, load_recipe, read_recipe, shipped_recipes
 from riverrun.config.schema import json_schema
 from riverrun.config.struct import Config
@@ -28,6 +29,7 @@ __all__ = [
     "Data",
     "Encoder",
     "Head",
+    "LmRecipe",
     "Recipe",
     "TaggerModel",
     "TaggerRecipe",

@@ -42,6 +42,8 @@ def build(type_: Any, value: object, path: str = "") -> Any:
     except msgspec.ValidationError:
         hint = nearest(value, choices(type_)) if isinstance(value, str) else ""
         raise Invalid([f"{path}: expected {expected(type_)}, received {received(value)}{hint}"]) from None
+    if isinstance(built, int) and abs(built) >= 1 << 63:
+        raise Invalid([f"{path}: expected {expected(type_)} of at most 63 bits, received {built}"])
     # A recipe is kept as JSON, which has no NaN and no infinity.
     if isinstance(built, float) and not math.isfinite(built):
         raise Invalid([f"{path}: expected {expected(type_)}, received {built}"])

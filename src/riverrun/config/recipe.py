@@ -11,11 +11,12 @@ from typing import Any
 import msgspec
 
 from riverrun.config.decode import Invalid, build
+from riverrun.config.lm import LmRecipe
 from riverrun.config.overrides import merge, override
 from riverrun.config.tagger import TaggerRecipe
 from riverrun.errors import ConfigError, nearest
 
-Recipe = TaggerRecipe
+Recipe = TaggerRecipe | LmRecipe
 """Any recipe: the union of the tables that ``task`` tells apart."""
 
 
@@ -30,15 +31,30 @@ def load_recipe(name: str | Path, *, settings: Iterable[str] = (), data: Mapping
     3
 
     Raises:
-        ConfigError: with every mistake in the file, or else every mistake in the settings, at once.
+        ConfigError: with every mistake in the file and in the settings, at once.
     """
-    table, source = read_recipe(name), f"recipe {name}"
+    if isinstance(settings, str | Mapping):
+        one = settings if isinstance(settings, str) else "train.epochs=3"
+        kind = "one text" if isinstance(settings, str) else "a table"
+        raise ConfigError(f"settings: expected a list of texts, received {kind}; write settings=[{one!r}]")
+    table = read_recipe(name)
     given = {key: value for key, value in (data or {}).items() if value is not None}
+    table = merge(table, {"data": given} if given else {})
+    lines: list[str] = []
+    for setting in settings:
+        if not isinstance(setting, str):
+            raise ConfigError(f"settings: expected texts like 'train.epochs=3', received {setting!r}")
+        try:
+            table = override(table, [setting], Recipe)
+        except Invalid as wrong:
+            lines += wrong.lines
     try:
-        table = override(merge(table, {"data": given} if given else {}), settings, Recipe)
+        recipe: Recipe = build(Recipe, table)
     except Invalid as wrong:
-        raise _error(wrong, source) from None
-    return decode_recipe(table, source=source)
+        lines += wrong.lines
+    if lines:
+        raise _error(Invalid(lines), f"recipe {name}")
+    return recipe
 
 
 def decode_recipe(table: Mapping[str, Any], *, source: str = "recipe") -> Recipe:
@@ -85,6 +101,8 @@ def recipe_text(name: str | Path) -> str:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; `riverrun recipes` lists the shipped ones") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: this is a folder; expected a recipe, a TOML file") from None
     except UnicodeDecodeError as wrong:
         raise ConfigError(f"{path}: expected TOML: {wrong}") from None
 

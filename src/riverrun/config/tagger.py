@@ -236,6 +236,10 @@ class TaggerRecipe(Config, frozen=True, tag_field="task", tag="tagger"):
     train: Train = msgspec.field(default_factory=Train)
     """The training."""
 
+    scoring: Literal["conlleval", "strict"] = "conlleval"
+    """How spans are counted: `conlleval` reads tags that break their scheme as the script of the CoNLL shared tasks
+    does, `strict` counts only spans that are written as the scheme says."""
+
     cites: str | None = None
     """The publication that describes the system."""
 
@@ -246,6 +250,11 @@ class TaggerRecipe(Config, frozen=True, tag_field="task", tag="tagger"):
     def task(self) -> str:
         """``tagger``."""
         return tag_of(self)
+
+    @property
+    def by_gradient(self) -> bool:
+        """Whether it is a net that is trained, for which torch is needed."""
+        return True
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """Columns that a tagger does not read."""

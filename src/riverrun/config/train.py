@@ -12,6 +12,9 @@ from riverrun.config.struct import Config, Count, NotNegative, Positive, Share, 
 
 Beta = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 Average = Annotated[float, msgspec.Meta(gt=0, lt=1)]
+Epochs = Annotated[int, msgspec.Meta(ge=0, le=100_000)]  # their steps are counted before they begin
+MOST_THREADS = 1024  # with some more, the libraries that start them end the process
+Threads = Annotated[int, msgspec.Meta(ge=1, le=MOST_THREADS)]
 Seed = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # what torch takes
 
 
@@ -46,7 +49,7 @@ class Train(Config, frozen=True):
     clip: Positive | None = 5.0
     """The largest norm of a gradient; `none` does not clip."""
 
-    epochs: Count = 20
+    epochs: Epochs = 20
     """How many times the training data is read."""
 
     steps: Count | None = None
@@ -82,7 +85,7 @@ class Train(Config, frozen=True):
     nan: Literal["stop", "skip", "rollback"] = "stop"
     """When a loss is not finite: stop and say where, skip the batch, or go back to the last checkpoint."""
 
-    threads: Size | None = None
+    threads: Threads | None = None
     """CPU threads; as many as there are cores where it is not given."""
 
     evaluate_every: Size | None = None

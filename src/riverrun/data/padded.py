@@ -6,6 +6,7 @@ the padding has no meaning, and nothing that riverrun computes depends on it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,12 +44,9 @@ class Padded:
                 f"Padded: expected data (B, T, ...) and lengths (B,), received {tuple(data.shape)} and "
                 f"{tuple(lengths.shape)}"
             )
-        # Reading values of a torch tensor may wait for a device, so only numpy lengths are looked at.
-        if is_numpy_array(lengths) and len(lengths) and not 0 <= lengths.min() <= lengths.max() <= data.shape[1]:
-            raise ShapeError(
-                f"Padded: lengths must be from 0 to {data.shape[1]} (the second dimension of the data), "
-                f"received {lengths.min()} to {lengths.max()}"
-            )
+        check_type("Padded", lengths)
+        if _readable(lengths):
+            check_range("Padded", lengths, data.shape[1])
 
     @staticmethod
     def of(rows: Sequence[Any], dtype: Any = np.int64) -> Padded:
@@ -79,7 +77,7 @@ class Padded:
         """The same with zeros in the padding, by selection: a NaN there leaves no trace, nor in a gradient."""
         xp = array_namespace(self.data)
         mask = self.mask()[(...,) + (None,) * (self.data.ndim - 2)]
-        return Padded(xp.where(mask, self.data, xp.zeros_like(self.data)), self.lengths)
+        return self.with_data(xp.where(mask, self.data, xp.zeros_like(self.data)))
 
     def reverse(self) -> Padded:
         """Each row backwards, by its length, so that the padding stays on the right; undone by itself."""
@@ -87,7 +85,7 @@ class Padded:
         times = xp.arange(self.data.shape[1], device=device(self.lengths))[None, :]
         index = xp.where(times < self.lengths[:, None], self.lengths[:, None] - 1 - times, times)
         rows = xp.arange(self.data.shape[0], device=device(self.lengths))[:, None]
-        return Padded(self.data[rows, index], self.lengths)
+        return self.with_data(self.data[rows, index])
 
     def select(self, rows: Array) -> Padded:
         """The rows with these indices, in this order."""
@@ -106,12 +104,55 @@ class Padded:
 
     def with_data(self, data: Array) -> Padded:
         """Other values for the same rows."""
+        if _readable(self.lengths) and data.shape[:2] == self.data.shape[:2]:
+            return _unchecked(data, self.lengths)
         return Padded(data, self.lengths)
 
     def map(self, move: Callable[[Array], Array]) -> Padded:
         """Both arrays through a function that moves or converts them."""
-        return Padded(move(self.data), move(self.lengths))
+        data, lengths = move(self.data), move(self.lengths)
+        if not is_numpy_array(lengths) or lengths.shape != data.shape[:1] or data.ndim < 2:
+            return Padded(data, lengths)
+        check_range("Padded", lengths, data.shape[1])  # but not their type: ``map(np.float32)`` is for files
+        return _unchecked(data, lengths)
 
     def rows(self) -> list[Array]:
         """The rows without their padding."""
         return [self.data[k, : int(n)] for k, n in enumerate(self.lengths.tolist())]
+
+
+def check_type(what: str, lengths: Array) -> None:
+    """A ShapeError unless the lengths are of a type of whole numbers; ``what`` begins the message."""
+    kind, name = getattr(lengths.dtype, "kind", ""), str(lengths.dtype).removeprefix("torch.")  # numpy's have a kind
+    if not (kind in ("i", "u") if kind else "int" in name):
+        raise ShapeError(
+            f"{what}: lengths must be whole numbers, expected a type as int64, received {name}; to convert the data "
+            "alone there is x.with_data(...)"
+        )
+
+
+def check_range(what: str, lengths: Array, width: int) -> None:
+    """A ShapeError unless the lengths are from 0 to ``width``; reads them."""
+    if not len(lengths):
+        return
+    low, high = int(lengths.min()), int(lengths.max())
+    if not 0 <= low <= high <= width:
+        raise ShapeError(
+            f"{what}: lengths must be from 0 to {width} (the second dimension of the data), received {low} to {high}"
+        )
+
+
+def _readable(lengths: Array) -> bool:
+    """Whether numbers can be looked at: on another device that waits for it, and while torch traces there are none."""
+    if is_numpy_array(lengths):
+        return True
+    torch = sys.modules.get("torch")  # who has a tensor has it; this room does not import it
+    return torch is not None and type(lengths) is torch.Tensor and lengths.is_cpu and not torch.compiler.is_compiling()
+
+
+def _unchecked(data: Array, lengths: Array) -> Padded:
+    """A ``Padded`` of lengths that were looked at before: layers make many of them in a forward pass."""
+    padded = object.__new__(Padded)
+    object.__setattr__(padded, "data", data)
+    object.__setattr__(padded, "lengths", lengths)
+    return padded

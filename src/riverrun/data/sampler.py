@@ -20,7 +20,8 @@ class Buckets:
         batch: sentences in a batch, at most.
         tokens: positions (padding included) in a batch, at most; a longer sentence is a batch of its own.
         seed: of the order.
-        shuffle: False gives the sentences in their order.
+        shuffle: False takes the sentences in their order, and leaves the batches in theirs; within each pool they are
+            sorted all the same.
         pool: 1 gives plain random batches.
 
     >>> buckets = Buckets(np.array([3, 1, 2, 9]), batch=2, tokens=8, seed=1, shuffle=False, pool=100)

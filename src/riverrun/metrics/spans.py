@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 from riverrun.errors import ConfigError, nearest
 from riverrun.metrics.accuracy import paired
@@ -18,7 +18,8 @@ from riverrun.metrics.report import Report, Scores, precision_recall, ratio, sig
 from riverrun.text.tags import spans
 
 VERSION = 1
-CONVENTIONS = ("conlleval", "strict")
+Scoring = Literal["conlleval", "strict"]
+CONVENTIONS: tuple[str, ...] = get_args(Scoring)
 
 
 class SpanScores:
@@ -36,7 +37,7 @@ class SpanScores:
         convention: ``conlleval`` or ``strict``.
     """
 
-    def __init__(self, scheme: str, convention: Literal["conlleval", "strict"] = "conlleval") -> None:
+    def __init__(self, scheme: str, convention: Scoring = "conlleval") -> None:
         if convention not in CONVENTIONS:
             raise ConfigError(
                 f"unknown convention '{convention}' of counting spans{nearest(convention, CONVENTIONS)}; "

@@ -26,9 +26,11 @@ def write_durably(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
-    except BaseException:  # also Ctrl-C leaves no draft behind
+    except BaseException as wrong:  # also Ctrl-C leaves no draft behind
         with suppress(OSError):
             draft.unlink(missing_ok=True)
+        if isinstance(wrong, OSError):
+            raise OSError(wrong.errno, wrong.strerror, str(path)) from wrong  # the draft's name says nothing to anybody
         raise
 
 

@@ -128,6 +128,10 @@ def _code_ids(chars: CharField) -> np.ndarray:
     return ids
 
 
+def _no_text(word: object) -> DataError:
+    return DataError(f"expected words as text, received {word!r} ({type(word).__name__})")
+
+
 class FormTable:
     """What is known of each form that was met: its word id and its characters' ids, each computed once.
 
@@ -153,7 +157,12 @@ class FormTable:
         """The row of every form of these sentences, one after the other."""
         if self.most is not None and len(self._row) > self.most:
             self._clear()
-        rows = np.fromiter(map(self._row.__getitem__, chain.from_iterable(sentences)), np.int64)
+        try:
+            rows = np.fromiter(map(self._row.__getitem__, chain.from_iterable(sentences)), np.int64)
+        except TypeError:  # a word that cannot be hashed, as a list
+            wrong = [form for form in chain.from_iterable(sentences) if not isinstance(form, str)]
+            self._clear()
+            raise _no_text(wrong[0]) from None
         self._fill()
         return rows
 
@@ -169,10 +178,10 @@ class FormTable:
         if begin == end:
             return
         new = list(islice(reversed(self._row), end - begin))[::-1]
-        wrong = next((form for form in new if not isinstance(form, str)), None)
-        if wrong is not None:
+        wrong = [form for form in new if not isinstance(form, str)]
+        if wrong:
             self._clear()  # it has a row already, which no later call may meet
-            raise DataError(f"expected words as text, received {wrong!r} ({type(wrong).__name__})")
+            raise _no_text(wrong[0])
         while end > len(self._words):
             self._words, self._chars, self._lengths = (
                 np.concatenate([a, np.zeros_like(a)]) for a in (self._words, self._chars, self._lengths)

@@ -16,10 +16,11 @@ import re
 import sys
 import warnings
 import zlib
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import IO, Any, AnyStr, TextIO
 
 from riverrun.errors import ConfigError, DataError, missing, nearest
 
@@ -27,6 +28,7 @@ Source = str | Path | IO[str] | IO[bytes]
 """A path, ``"-"`` for standard input, or an open stream."""
 
 BLOCK = 1 << 16  # small enough to stay in a cache: larger blocks are slower to split
+_PACKED = 1 << 10  # bytes of a .zst that are unpacked at once; of a bomb, 40 MB
 _BOM = "\ufeff"
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # Control characters that no text has: tab, line ends, form feed and escape are left out.
@@ -45,7 +47,9 @@ class TextSource:
 
     Attributes:
         bom: the byte order mark that was taken off, or "".
-        newline: how the lines end in the source: LF, or CRLF where one was seen.
+        newline: how the last line that was read ends: LF or CRLF.
+        keep_ends: whether how each line ends is kept until `line_ends` is asked; set it before anything is read.
+        uniform: whether all lines whose ends are kept end as the last one does.
     """
 
     def __init__(
@@ -60,8 +64,12 @@ class TextSource:
         self.name = name
         self.bom = ""
         self.newline = "\n"
+        self.keep_ends = False
+        self.uniform = True
         self.needed = needed
         self._blocks = blocks
+        self._line = 1  # the one in which the text that was decoded so far ends
+        self._ends = deque([(1, "\n")])  # from which line on lines end how
         self._encoding = encoding and _known(encoding)
         self._notes = notes
 
@@ -70,6 +78,21 @@ class TextSource:
 
     def __exit__(self, *exception: object) -> None:
         self._blocks.close()
+
+    def line_ends(self, first: int, count: int) -> str | tuple[str, ...]:
+        """How ``count`` lines from ``first`` on end, or where they differ, each of them. Lines before are forgotten."""
+        ends, last = self._ends, first + count
+        while len(ends) > 1 and ends[1][0] <= first:
+            ends.popleft()
+        self.uniform = len(ends) == 1
+        if len(ends) == 1 or ends[1][0] >= last:
+            return ends[0][1]
+        each: list[str] = []
+        for begin, newline in ends:
+            if begin >= last:
+                break
+            each[max(begin - first, 0) :] = [newline] * (last - max(begin, first))
+        return tuple(each)
 
     def blocks(self) -> Iterator[str]:
         """The text in pieces of at most about 64 kB, cut anywhere, with LF at the ends of lines."""
@@ -80,12 +103,12 @@ class TextSource:
                 begun = True
                 self.bom = _BOM if block.startswith(_BOM) else ""
                 block = block.removeprefix(_BOM)
-            if held or "\r" in block:
+            if held or "\r" in block or self.newline != "\n":
                 block = held + block
                 held = "\r" if block.endswith("\r") else ""  # its LF may stand in the next block
                 block = block[: len(block) - len(held)]
-                if "\r\n" in block:
-                    self.newline, block = "\r\n", block.replace("\r\n", "\n")
+                self._remember_ends(block)
+                block = block.replace("\r\n", "\n")
             if block:
                 found = True
                 yield block
@@ -95,12 +118,8 @@ class TextSource:
 
     def lines(self) -> Iterator[str]:
         """The lines without their ends; only LF and CRLF end a line, not the other separators of Unicode."""
-        tail = ""
-        for block in self.blocks():
-            *lines, tail = (tail + block).split("\n")
+        for lines in lines_of(self.blocks(), "\n"):
             yield from lines
-        if tail:
-            yield tail
 
     def require(self, found: bool, what: str) -> None:
         """Raise a DataError where a file holds nothing that can be read; an empty stream is none."""
@@ -110,6 +129,20 @@ class TextSource:
     def error(self, line: int, message: str) -> DataError:
         """The error about one line of this source."""
         return DataError(f"{self.name}:{line}: {message}")
+
+    def _remember_ends(self, block: str) -> None:
+        """Note how the lines that end in a block do; most files have one way, and then nothing is looked at twice."""
+        count, both = block.count("\n"), block.count("\r\n")
+        ends = ["\r\n" if both else "\n"] * min(count, 1)
+        if both not in (0, count):
+            ends = ["\r\n" if line.endswith("\r") else "\n" for line in block.split("\n")[:-1]]
+        for line, newline in enumerate(ends, self._line - count):
+            before, known = self._ends[-1]
+            if newline != known:
+                if before == line or not self.keep_ends:
+                    self._ends.pop()
+                self._ends.append((line, newline))
+        self.newline, self.uniform = self._ends[-1][1], len(self._ends) == 1
 
     def _note(self, message: str) -> None:
         if self._notes is None:
@@ -121,7 +154,7 @@ class TextSource:
         """Blocks of bytes as text; the last one may be empty."""
         encoding = self._encoding
         decoder: codecs.IncrementalDecoder | None = None
-        line, plain = 1, True  # plain: nothing but ASCII so far
+        plain = True  # nothing but ASCII so far
         for block in _then_end(self._blocks):
             if isinstance(block, str):
                 text = block
@@ -135,40 +168,45 @@ class TextSource:
                     text = decoder.decode(block, final=not block)
                 except UnicodeDecodeError as error:
                     if encoding is not None:
-                        raise self._undecodable(error, line, encoding) from None
-                    self._reject_unless_latin(error, line, plain)
+                        raise self._undecodable(error, encoding) from None
+                    self._reject_unless_latin(error, plain)
                     # Latin-1 leaves 0x80 to 0x9F to control characters that no text has; this superset uses them.
                     encoding, decoder = "cp1252", codecs.getincrementaldecoder("cp1252")()
                     self._note(f"{self.name}: not UTF-8; read as Latin-1; name it with data.encoding")
                     try:
                         text = decoder.decode(error.object)
                     except UnicodeDecodeError as second:
-                        raise self._undecodable(second, line, encoding) from None
+                        raise self._undecodable(second, encoding) from None
             if "\0" in text:
-                raise self._binary(line + text[: text.index("\0")].count("\n"))
+                raise self._binary(self._line + text[: text.index("\0")].count("\n"))
             plain = plain and text.isascii()
-            line += text.count("\n")
+            self._line += text.count("\n")
             yield text
 
-    def _undecodable(self, error: UnicodeDecodeError, line: int, encoding: str) -> DataError:
+    def _undecodable(self, error: UnicodeDecodeError, encoding: str) -> DataError:
+        if encoding == "utf-16" and not self._encoding:
+            return DataError(
+                f"{self.name}: begins with the byte order mark of UTF-16, but is not valid UTF-16; expected text. Name "
+                "the encoding with data.encoding"
+            )
         if self._encoding:
             what = f"is not valid {encoding}, the encoding that was named"
         else:
             what = "is neither UTF-8 nor Latin-1; name the encoding with data.encoding"
-        line += error.object[: error.start].count(b"\n")
+        line = self._line + error.object[: error.start].count(b"\n")
         return self.error(line, f"byte 0x{error.object[error.start]:02X} {what}")
 
-    def _reject_unless_latin(self, error: UnicodeDecodeError, line: int, plain: bool) -> None:
+    def _reject_unless_latin(self, error: UnicodeDecodeError, plain: bool) -> None:
         """Binary data, and UTF-8 with some bad bytes, are not Latin-1."""
         control = _CONTROL.search(error.object)
         if control:
-            raise self._binary(line + error.object[: control.start()].count(b"\n"))
+            raise self._binary(self._line + error.object[: control.start()].count(b"\n"))
         repaired = error.object.decode("utf-8", "replace")
         bad = repaired.count("\N{REPLACEMENT CHARACTER}")
         good = sum(character > "\x7f" for character in repaired) - bad
         if not plain or good > bad:
             raise self.error(
-                line + error.object[: error.start].count(b"\n"),
+                self._line + error.object[: error.start].count(b"\n"),
                 f"byte 0x{error.object[error.start]:02X} is not valid UTF-8, although the rest of the file is; it is "
                 "damaged or mixes encodings; to read it nevertheless name one with data.encoding",
             )
@@ -194,10 +232,33 @@ def _then_end(blocks: Iterable[bytes] | Iterable[str]) -> Iterator[bytes | str]:
     yield block[:0]
 
 
+def lines_of(blocks: Iterable[AnyStr], end: AnyStr) -> Iterator[list[AnyStr]]:
+    r"""For each block, the lines that end in it, without their ends; at last the one that no end follows.
+
+    However long a line is, its parts are joined once.
+
+    >>> list(lines_of(["one\ntw", "o", "\nthree"], "\n"))
+    [['one'], [], ['two'], ['three']]
+    """
+    nothing = end[:0]
+    parts: list[AnyStr] = []
+    for block in blocks:
+        lines = block.split(end)
+        parts.append(lines[0])
+        if len(lines) > 1:
+            lines[0] = nothing.join(parts)
+            parts = [lines.pop()]
+            yield lines
+        else:
+            yield []
+    if tail := nothing.join(parts):
+        yield [tail]
+
+
 def read_blocks(path: str | Path, *, size: int = BLOCK) -> Generator[bytes]:
     """The bytes of a file, decompressed by its name, in blocks of at most ``size``; ``"-"`` is standard input."""
     if path == "-":
-        stream: Any = sys.stdin.buffer
+        stream: Any = _stdin().buffer
         while block := stream.read1(size):  # what is there: a pipe need not fill a block
             yield block
         return
@@ -208,6 +269,13 @@ def read_blocks(path: str | Path, *, size: int = BLOCK) -> Generator[bytes]:
                 yield block
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _stdin() -> Any:
+    """Standard input, which a program may be started without."""
+    if sys.stdin is None:
+        raise DataError("<stdin>: standard input is closed; name a file")
+    return sys.stdin
 
 
 def existing(path: str | Path) -> Path:
@@ -231,7 +299,7 @@ def looked_at(path: str | Path) -> Path:
     path = existing(path)
     if not path.is_file():
         raise DataError(
-            f"{path}: a pipe can be read only once; name its format (--format), or give it as standard input: -"
+            f"{path}: a pipe can be read only once; name its format (data.format), or give it as standard input: -"
         )
     return path
 
@@ -244,7 +312,7 @@ def open_text(path: Source, *, encoding: str | None = None, notes: list[str] | N
     (['one', 'two'], '\\r\\n')
     """
     if isinstance(path, str | Path):
-        if path == "-" and not hasattr(sys.stdin, "buffer"):
+        if path == "-" and not hasattr(_stdin(), "buffer"):
             return TextSource("<stdin>", _stream_blocks(sys.stdin), notes=notes)
         name = "<stdin>" if path == "-" else str(path)
         return TextSource(name, read_blocks(path), encoding=encoding, needed=path != "-", notes=notes)
@@ -266,6 +334,8 @@ def create_text(path: str | Path | IO[str]) -> Iterator[TextIO | IO[str]]:
         yield path
         return
     if path == "-":
+        if sys.stdout is None:
+            raise DataError("<stdout>: standard output is closed; name a file to write")
         yield sys.stdout
         sys.stdout.flush()
         return
@@ -321,21 +391,36 @@ def _zstandard(path: Path) -> Any:
 
 
 class _Zstandard:
-    """A reader of ``.zst`` whose errors are those of the other readers."""
+    """A reader of ``.zst`` whose errors are those of the other readers: a file that ends within a frame is one."""
 
     def __init__(self, path: Path) -> None:
         package = _zstandard(path)
         self._file = path.open("rb")
-        self._reader = package.ZstdDecompressor().stream_reader(self._file, read_across_frames=True)
+        self._begin = package.ZstdDecompressor().decompressobj
+        self._frame: Any = None
         self._error: type[Exception] = package.ZstdError
 
     def read(self, size: int) -> bytes:
-        try:
-            block: bytes = self._reader.read(size)
-        except self._error as error:
-            raise OSError(str(error)) from None
-        return block
+        # A little at a time, whatever was asked for: a few bytes may become megabytes.
+        while packed := self._file.read(_PACKED):
+            if block := self._unpacked(packed):
+                return block
+        if self._frame is not None:
+            raise EOFError("compressed file ended early")
+        return b""
+
+    def _unpacked(self, packed: bytes) -> bytes:
+        """What some bytes of the file hold; a frame may end in them, and the next one begin."""
+        parts = []
+        while packed:
+            frame = self._frame or self._begin()
+            try:
+                parts.append(frame.decompress(packed))
+            except self._error as error:
+                raise OSError(str(error)) from None
+            packed = frame.unused_data if frame.eof else b""
+            self._frame = None if frame.eof else frame
+        return b"".join(parts)
 
     def close(self) -> None:
-        self._reader.close()
         self._file.close()

@@ -17,7 +17,7 @@ behind O, behind a tag of another type, and behind E or S; E and S end one. `spa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -41,6 +41,9 @@ class Span(NamedTuple):
     type: str
 
 
+_Place = tuple[int, int]  # a sentence and a word of it, counted from 1
+
+
 class Allowed(NamedTuple):
     """Which of C tags may begin, follow each other and end."""
 
@@ -52,7 +55,23 @@ class Allowed(NamedTuple):
     """(C,), true where a sequence may end."""
 
 
-def recognise(sequences: Iterable[Sequence[str]]) -> Scheme | None:
+def are_spans(tags: Iterable[str]) -> bool:
+    """Whether tags that occur together stand for spans at all; `recognise` then says of which scheme.
+
+    >>> are_spans(["B-PER", "O"]), are_spans(["B", "I", "O"]), are_spans(["NOUN", "O"])
+    (True, True, False)
+    """
+    inside = set(tags)
+    outside = "O" in inside
+    inside.discard("O")
+    if not inside:
+        return False
+    if all(map(_KNOWN.match, inside)):
+        return True
+    return outside and (all(map(_TYPED.match, inside)) or any(tag[:2] in ("B-", "I-") for tag in inside))
+
+
+def recognise(sequences: Iterable[Sequence[str]], *, where: Callable[[int, int], str] | None = None) -> Scheme | None:
     """The scheme of all these tags; None where they are no spans (parts of speech, nothing but ``O``).
 
     >>> recognise([["I-PER", "O", "I-LOC", "B-LOC"]]), recognise([["B-PER", "I-PER"]]), recognise([["S-PER", "O"]])
@@ -60,18 +79,20 @@ def recognise(sequences: Iterable[Sequence[str]]) -> Scheme | None:
     >>> recognise([["NOUN", "VERB"]]) is None
     True
 
+    Args:
+        where: how messages call a word, from the numbers of its sentence and of itself, both counted from 1.
+
     Raises:
         DataError: where tags are spans but of an unknown scheme, or of several at once.
     """
-    steps: dict[tuple[str, str], str] = {}
-    outside = False
+    steps: dict[tuple[str, str], _Place] = {}
+    seen: set[str] = set()
     for number, tags in enumerate(sequences, 1):
-        outside = outside or "O" in tags
+        seen.update(tags)
         for word, step in enumerate(zip(["O", *tags], [*tags, "O"], strict=True), 1):
             if step not in steps:
-                steps[step] = f"word {min(word, len(tags))} of sentence {number}"
-    inside = {tag for step in steps for tag in step} - {"O"}
-    return _scheme(inside, steps) if _evident(inside, outside) else None
+                steps[step] = number, min(word, len(tags))
+    return _scheme(seen - {"O"}, steps, where) if are_spans(seen) else None
 
 
 def spans(tags: Sequence[str], scheme: str, *, strict: bool = False) -> list[Span]:
@@ -174,41 +195,34 @@ def _known(scheme: str) -> tuple[str, ...]:
     return _PREFIXES[scheme]
 
 
-def _evident(inside: set[str], outside: bool) -> bool:
-    """Whether tags stand for spans at all: those that are not O, and whether there is an O."""
-    if not inside:
-        return False
-    if all(map(_KNOWN.match, inside)):
-        return True
-    return outside and (all(map(_TYPED.match, inside)) or any(tag[:2] in ("B-", "I-") for tag in inside))
-
-
-def _scheme(inside: set[str], steps: Mapping[tuple[str, str], str]) -> Scheme:
+def _scheme(
+    inside: set[str], steps: Mapping[tuple[str, str], _Place], where: Callable[[int, int], str] | None
+) -> Scheme:
     """The scheme of tags that follow each other so: (tag, next tag) -> where it was seen first."""
+    name = where or (lambda sentence, word: f"word {word} of sentence {sentence}")
+
+    def head(place: _Place) -> str:
+        return f"{where(*place)}: " if where else ""
+
     kinds = sorted({tag[:1] for tag in inside} - {""})
     for (_, tag), place in steps.items():
         if tag != "O" and not _KNOWN.match(tag):
             raise DataError(
-                f"tags of no known scheme: they begin with {', '.join(kinds)}, and '{tag}' is {place}; expected O, or "
-                "B, I, E or S with a type, as in B-LOC: iob1, iob2 or bioes (in BILOU's tags write E for L and S for U)"
+                f"{head(place)}tags of no known scheme: they begin with {', '.join(kinds)}, as '{tag}' does "
+                f"({name(*place)}); expected O, or B, I, E or S with a type, as in B-LOC: iob1, iob2 or bioes (in "
+                "BILOU's tags write E for L and S for U)"
             )
     candidates: tuple[Scheme, ...] = ("bioes",) if {"E", "S"} & set(kinds) else ("iob1", "iob2")
-    broken = []
+    broken: dict[str, _Place] = {}
     for scheme in candidates:
-        wrong = next(
-            (
-                f"not {scheme}, because '{tag}' follows '{before}' ({place})"
-                for (before, tag), place in steps.items()
-                if not _may_follow(_split(before), _split(tag), scheme)
-            ),
-            None,
-        )
-        if wrong is None:
+        wrong = [step for step in steps if not _may_follow(_split(step[0]), _split(step[1]), scheme)]
+        if not wrong:
             return scheme
-        broken.append(wrong)
+        place = steps[wrong[0]]  # where it was first
+        broken[f"not {scheme}, because '{wrong[0][1]}' follows '{wrong[0][0]}' ({name(*place)})"] = place
     raise DataError(
-        f"tags that mix schemes, or break one: they begin with {', '.join(kinds)}, and are {'; '.join(broken)}. O "
-        "stands here for the begin and the end of a sentence too"
+        f"{head(max(broken.values()))}tags that mix schemes, or break one: they begin with {', '.join(kinds)}, and are "
+        f"{'; '.join(broken)}. O stands here for the begin and the end of a sentence too"
     )
 
 

@@ -26,7 +26,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"modle": {}},
-        "modle: unknown key; did you mean 'model'? Allowed: task, data, model, train, cites, expects",
+        "modle: unknown key; did you mean 'model'? Allowed: task, data, model, train, scoring, cites, expects",
     ),
     (
         {"data": {"zzz": 1}},
@@ -119,7 +119,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         "model.affixes.suffixes: prefixes and suffixes are both 0; leave affixes out instead",
     ),
     ({"data": {"columns": {"tags": 1}}}, "data.columns.tags: a tagger reads the columns 'form' and 'tag'"),
-    ({"train": {"epochs": -1}}, "train.epochs: expected a whole number at least 0, received -1"),
+    ({"train": {"epochs": -1}}, "train.epochs: expected a whole number from 0 to 100000, received -1"),
     ({"train": {"rate": 0}}, "train.rate: expected a number above 0, received 0"),
     ({"train": {"rate": float("nan")}}, "train.rate: expected a number above 0, received nan"),
     ({"train": {"rate": float("inf")}}, "train.rate: expected a number above 0, received inf"),
@@ -154,7 +154,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         {"expects": {"f1": "high"}},
         "expects: expected a table of values that are a number, received a table with the keys 'f1'",
     ),
-    ({"task": "taggr"}, "task: expected one of tagger, received the text 'taggr'; did you mean 'tagger'?"),
+    ({"task": "taggr"}, "task: expected one of tagger, lm, received the text 'taggr'; did you mean 'tagger'?"),
 ]
 
 
@@ -166,7 +166,7 @@ def test_each_mistake_has_its_message(table: dict[str, Any], message: str) -> No
 
 
 def test_a_recipe_says_its_task() -> None:
-    with pytest.raises(ConfigError, match=r"^task: expected one of tagger, which is missing"):
+    with pytest.raises(ConfigError, match=r"^task: expected one of tagger, lm, which is missing"):
         decode_recipe({"data": {}})
 
 

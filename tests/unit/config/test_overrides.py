@@ -63,11 +63,14 @@ MISTAKES = [
     ("=3", "=3: expected a setting and its value, for example train.epochs=3"),
     ("train..epochs=3", "train..epochs=3: expected a setting and its value, for example train.epochs=3"),
     ("train.epoch=3", "train.epoch: unknown key; did you mean 'epochs'? Allowed: optimizer, rate"),
-    ("train.epochs.x=3", "train.epochs.x: train.epochs has no settings of its own; it is a whole number at least 0"),
-    ("train.epochs=ten", "train.epochs: expected a whole number at least 0, received the text 'ten'"),
-    ("train.epochs=1.5", "train.epochs: expected a whole number at least 0, received 1.5"),
+    (
+        "train.epochs.x=3",
+        "train.epochs.x: train.epochs has no settings of its own; it is a whole number from 0 to 100000",
+    ),
+    ("train.epochs=ten", "train.epochs: expected a whole number from 0 to 100000, received the text 'ten'"),
+    ("train.epochs=1.5", "train.epochs: expected a whole number from 0 to 100000, received 1.5"),
     ("train.rate=nan", "train.rate: expected a number above 0, received nan"),
-    ("train.epochs=none", "train.epochs: expected a whole number at least 0, received the text 'none'"),
+    ("train.epochs=none", "train.epochs: expected a whole number from 0 to 100000, received the text 'none'"),
     ("model.encoder.dropout=2", "model.encoder.dropout: expected a number at least 0 and below 1, received 2"),
     ("model.words.lower=yes", "model.words.lower: expected true or false, received the text 'yes'"),
     ("model.encoder=3", "model.encoder: expected a table, received the text '3'"),
@@ -76,7 +79,7 @@ MISTAKES = [
         "model.chars.hidden: unknown key. Allowed: kind, size, dropout, max_length, filters, width",
     ),
     ("data.columns={form=}", "data.columns: expected TOML, received {form=} ("),
-    ("task=lm", "task: expected one of tagger, received the text 'lm'"),
+    ("task=speech", "task: expected one of tagger, lm, received the text 'speech'"),
 ]
 
 
@@ -86,6 +89,45 @@ def test_each_mistake_has_its_message(assignment: str, message: str) -> None:
         load_recipe("tagger/blstm-cnn-crf", settings=[assignment])
     assert str(caught.value).startswith(message)
     assert str(caught.value).endswith("(in recipe tagger/blstm-cnn-crf)")
+
+
+def test_unknown_keys_and_wrong_values_come_in_one_report() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_recipe("tagger/upos", settings=["train.epoch=3", "train.rate=abc", "train.batch=0"])
+    lines = str(caught.value).splitlines()
+    assert [line.partition(":")[0] for line in lines[:-1]] == ["train.epoch", "train.rate", "train.batch"]
+    assert lines[-1] == "(3 errors in recipe tagger/upos)"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("train.epochs=1", "settings: expected a list of texts, received one text; write settings=['train.epochs=1']"),
+        (
+            {"train.epochs": 1},
+            "settings: expected a list of texts, received a table; write settings=['train.epochs=3']",
+        ),
+        ([3], "settings: expected texts like 'train.epochs=3', received 3"),
+    ],
+)
+def test_settings_are_a_list_of_texts(settings: Any, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_recipe("tagger/upos", settings=settings)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("train.threads=100000", "train.threads: expected a whole number from 1 to 1024 or none, received 100000"),
+        ("train.epochs=99999999999999999999", "train.epochs: expected a whole number from 0 to 100000, received 9999"),
+        ("train.batch=99999999999999999999", "train.batch: expected a whole number at least 1 of at most 63 bits, rec"),
+    ],
+)
+def test_numbers_that_nothing_could_hold(assignment: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_recipe("tagger/upos", settings=[assignment])
+    assert str(caught.value).startswith(message)
 
 
 def test_all_mistakes_come_at_once() -> None:

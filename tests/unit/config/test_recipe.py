@@ -45,7 +45,7 @@ def test_published_systems_have_the_settings_of_the_paper(name: str) -> None:
     ("name", "message"),
     [
         ("tagger/blsmt", "tagger/blsmt: no shipped recipe has this name; did you mean 'tagger/blstm'? Shipped: "),
-        ("zzz", "zzz: no shipped recipe has this name. Shipped: tagger/blstm, "),
+        ("zzz", "zzz: no shipped recipe has this name. Shipped: lm/awd-wikitext2, "),
         ("no/where.toml", "no/where.toml: no such file; `riverrun recipes` lists the shipped ones"),
     ],
 )

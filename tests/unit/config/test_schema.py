@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import riverrun.config
-from riverrun.config import Config, TaggerRecipe, json_schema
+from riverrun.config import Config, LmRecipe, TaggerRecipe, json_schema
 from riverrun.config.decode import field_types, tables
 from riverrun.config.docs import field_docs
 
@@ -42,7 +42,8 @@ def test_every_setting_is_read_by_some_code() -> None:
     )
     unread = [
         f"{table.__name__}.{field}"
-        for table in reachable(TaggerRecipe)
+        for recipe in (TaggerRecipe, LmRecipe)
+        for table in reachable(recipe)
         for field in field_types(table)
         if not re.search(rf"\.{field}\b|\"{field}\"", code)
     ]
@@ -53,7 +54,7 @@ def test_the_schema_knows_ranges_choices_and_strays() -> None:
     schema = json.loads(json.dumps(json_schema()))
     definitions = schema["$defs"]
     assert schema["$schema"].startswith("https://json-schema.org/")
-    assert schema["$ref"] == "#/$defs/TaggerRecipe"
+    assert {each["$ref"] for each in schema["anyOf"]} == {"#/$defs/TaggerRecipe", "#/$defs/LmRecipe"}
     assert definitions["Train"]["properties"]["epochs"]["minimum"] == 0
     assert definitions["Head"]["properties"]["kind"]["enum"] == ["crf", "softmax"]
     assert definitions["TaggerRecipe"]["properties"]["task"]["enum"] == ["tagger"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from riverrun.data import padded as module
 from riverrun.data.batch import Batch
 from riverrun.data.padded import Padded
 from riverrun.errors import ShapeError
@@ -22,11 +23,72 @@ from riverrun.errors import ShapeError
         (np.zeros((2, 3)), np.zeros((2, 1), int), r"received \(2, 3\) and \(2, 1\)"),
         (np.zeros((2, 3)), np.array([0, 4]), r"lengths must be from 0 to 3 .*received 0 to 4"),
         (np.zeros((2, 3)), np.array([-1, 3]), r"received -1 to 3"),
+        (
+            np.zeros((2, 3)),
+            np.array([1.0, 3.0]),
+            r"lengths must be whole numbers, .* int64, received float64; to convert",
+        ),
+        (np.zeros((2, 3)), np.array([True, False]), r"received bool"),
     ],
 )
-def test_what_is_no_padded_array(data, lengths, message):
+@pytest.mark.parametrize("kind", ["numpy", pytest.param("torch", marks=pytest.mark.train)])
+def test_what_is_no_padded_array(kind, data, lengths, message):
+    if kind == "torch":
+        torch = pytest.importorskip("torch")
+        data, lengths = torch.from_numpy(data), torch.from_numpy(lengths)
     with pytest.raises(ShapeError, match=message):
         Padded(data, lengths)
+
+
+@pytest.mark.train
+def test_lengths_are_looked_at_once(monkeypatch):
+    torch = pytest.importorskip("torch")
+    looked = []
+    real = module.check_range
+    monkeypatch.setattr(module, "check_range", lambda *given: looked.append(real(*given)))
+    padded = Padded(torch.zeros(2, 3, 4), torch.tensor([3, 0]))
+    assert len(looked) == 1
+    padded.zeroed().reverse().with_data(torch.zeros(2, 3))
+    assert len(looked) == 1  # they are the same, of rows as long
+    for change in (
+        lambda: padded.with_data(torch.zeros(2, 2, 4)),
+        lambda: padded.map(lambda array: array[:, :2] if array.ndim > 1 else array),
+        lambda: padded.map(lambda array: array + 1),
+    ):
+        with pytest.raises(ShapeError, match=r"from 0 to \d .*received"):
+            change()
+    with pytest.raises(ShapeError, match=r"received float64; to convert the data alone there is x\.with_data"):
+        padded.map(lambda array: array.double())
+
+
+@pytest.mark.train
+def test_lengths_on_another_device_are_not_waited_for():
+    torch = pytest.importorskip("torch")
+    data = torch.zeros(2, 3, device="meta")  # which has no numbers at all
+    assert Padded(data, torch.zeros(2, dtype=torch.int32, device="meta")).reverse().data.shape == (2, 3)
+    with pytest.raises(ShapeError, match="received float32"):
+        Padded(data, torch.zeros(2, device="meta"))
+
+
+@pytest.mark.train
+@pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`:UserWarning")
+def test_tracing_does_not_look_at_lengths():
+    torch = pytest.importorskip("torch")
+
+    class Net(torch.nn.Module):
+        def forward(self, data, lengths):
+            return Padded(data, lengths).zeroed().map(lambda array: array).reverse().last()
+
+    data, lengths = torch.randn(2, 3, 4), torch.tensor([3, 1])
+    compiled = torch.compile(Net(), fullgraph=True, backend="eager")  # a number that is read would break the graph
+    assert compiled(data, lengths).equal(Net()(data, lengths))
+    sizes = {0: torch.export.Dim("B"), 1: torch.export.Dim("T")}
+    for strict in (False, True):
+        program = torch.export.export(
+            Net(), (data, lengths), strict=strict, dynamic_shapes=(sizes, {0: sizes[0]})
+        ).module()
+        more, theirs = torch.randn(5, 7, 4), torch.tensor([0, 7, 1, 2, 7])
+        assert program(more, theirs).equal(Net()(more, theirs))
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (0, 4), (3, 0), (0, 0, 5), (3, 0, 5)])

@@ -89,9 +89,26 @@ def test_spaces_may_be_many_and_tabs_may_hold_spaces() -> None:
         "\n\na O\n\n\n\nb O",
         CONLL_2003 + "\n-DOCSTART- -X- O O\n",
         "-DOCSTART- -X- O O\nEU NNP I-NP I-ORG\n\n",
+        "a O\n\n-DOCSTART- -X- O O",
+        "a     NN\tO\n bcd  VB   O \n\ne NN O\n\n".replace("\t", "   "),
+        "a O\r\nb O\n\r\nc O\n\nd O\r\n\r\n",
     ],
 )
 def test_round_trip(text: str) -> None:
+    assert _round(text) == text
+
+
+@given(st.data())
+def test_any_spaces_and_line_ends_come_back(data: st.DataObject) -> None:
+    gap, end = st.sampled_from([" ", "  ", " \t ", "\t"]), st.sampled_from(["\n", "\r\n"])
+    edge = st.sampled_from(["", " "])
+    parts = ["x y", data.draw(end)]  # the first word says that the columns stand between spaces
+    for _ in range(data.draw(st.integers(0, 6))):
+        parts += [data.draw(edge), "a", data.draw(gap), "b", data.draw(edge), data.draw(end)]
+        if data.draw(st.booleans()):
+            parts += [data.draw(end) for _ in range(data.draw(st.integers(1, 2)))]
+            parts += ["-DOCSTART- O", data.draw(end), data.draw(end)] * data.draw(st.integers(0, 1))
+    text = "".join(parts)
     assert _round(text) == text
 
 
@@ -125,6 +142,14 @@ def test_a_new_column_stands_at_the_end() -> None:
     assert str(sentence.with_column("form", ["c", "d"])) == "c X\nd Y\n"
     with pytest.raises(DataError, match="cannot hold '1 2'"):
         sentence.with_column("predicted", ["1 2", "3"])
+
+
+def test_a_column_is_filled_and_everything_else_stays_as_it_was() -> None:
+    text = "# c\r\nEU      NNP  I-NP  ?\n rejects VBZ\tI-VP  ? \r\n\na b c ?\r\n"
+    filled = [each.with_column("tag", ["I-ORG", "O"][: len(each)]).written() for each in _read(text)]
+    assert "".join(filled) == text.replace("?", "I-ORG").replace(" I-ORG \r", " O \r")
+    [words] = _read("dr \nada\r\n\n")
+    assert words.with_column("tag", ["X", "Y"]).written() == "dr X\nada Y\r\n\n"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,17 @@ def _round(text: str) -> str:
     out = io.StringIO()
     write_conllu(out, read_conllu(io.StringIO(text, newline="")))
     return out.getvalue()
+
+
+class _Cut(io.StringIO):
+    """A stream that gives a few characters at a time."""
+
+    def __init__(self, text: str, size: int) -> None:
+        super().__init__(text, newline="")
+        self.size = size
+
+    def read(self, size: int | None = -1, /) -> str:
+        return super().read(self.size)
 
 
 def test_a_sentence_says_its_words_and_what_is_around_them() -> None:
@@ -91,6 +103,9 @@ def test_a_column_is_replaced_and_everything_else_stays() -> None:
         VAMONOS.replace("\n\n", "\n \t\n") + VAMONOS,  # a blank line that is not empty
         "\ufeff" + VAMONOS,
         VAMONOS.replace("\n", "\r\n"),
+        VAMONOS + VAMONOS.replace("\n", "\r\n") + VAMONOS,
+        (VAMONOS * 2).replace("\n", "\r\n", 3),
+        VAMONOS.replace("_\n", "_\r\n"),
         ("\ufeff" + VAMONOS + VAMONOS).replace("\n", "\r\n").removesuffix("\r\n"),
         _rows("#", "#x", "# 1\t", "1 #", ""),
         _rows(*(f"{k} w" for k in range(1, 1203)), ""),  # more words than ids are kept for
@@ -110,22 +125,26 @@ def test_round_trip(text: str) -> None:
         min_size=1,
         max_size=4,
     ),
-    st.sampled_from(["\n", "\r\n"]),
+    st.lists(st.sampled_from(["\n", "\r\n"]), min_size=1, max_size=5),
+    st.integers(1, 40),
 )
-def test_any_file_comes_back_as_it_was(parts: list[tuple[list[str], list[str], int]], newline: str) -> None:
+def test_any_file_comes_back_as_it_was(
+    parts: list[tuple[list[str], list[str], int]], newlines: list[str], size: int
+) -> None:
     text = ""
     for comments, forms, blank in parts:
         sentence = Sentence.conllu({"form": forms}, comments=comments)
         assert sentence.forms == forms
         text += str(sentence) + "\n" * (1 + blank)
-    text = text.replace("\n", newline)
+    plain = text.split("\n")
+    text = "".join(line + newline for line, newline in zip(plain[:-1], cycle(newlines), strict=False))
     assert _round(text) == text
-    sentences = list(read_conllu(io.StringIO(text, newline="")))
+    sentences = list(read_conllu(_Cut(text, size)))
+    assert "".join(each.written() for each in sentences) == text
     assert [each.forms for each in sentences] == [forms for _, forms, _ in parts]
     assert [list(each.comments) for each in sentences] == [comments for comments, _, _ in parts]
-    lines = text.split(newline)
     for each in sentences:
-        assert lines[each.line - 1] == (each.comments[0] if each.comments else str(each).split("\n")[0])
+        assert plain[each.line - 1] == (each.comments[0] if each.comments else str(each).split("\n")[0])
 
 
 @pytest.mark.parametrize(

@@ -35,3 +35,27 @@ def test_a_word_that_is_not_known_and_has_no_stand_in_is_an_error_each_time():
     for _ in range(2):
         with pytest.raises(DataError, match="'b' is not among the 1 known symbols: a"):
             table.rows([["a", "b"]])
+
+
+WRONG = [
+    *(7, b"dogs", ("dogs",), float("nan")),
+    None,
+    ["dogs"],
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_word_that_is_no_text_is_an_error_and_is_forgotten(wrong):
+    words = WordField(Vocab(["<unk>", "dogs", "bark"], "<unk>"), lower=True)
+    chars = CharField.count({"dogs": 1, "bark": 1})
+    for table in (FormTable(words, chars), FormTable(words, None), FormTable(None, chars)):
+        table.rows([["bark"]])
+        for _ in range(2):  # the second time it has not become a word that is known
+            with pytest.raises(DataError, match=rf"expected words as text, received .* \({type(wrong).__name__}\)"):
+                table.rows([["dogs", wrong, "cats"]])
+        rows = table.rows([["cats", "bark"], ["dogs", "cats"]])
+        assert table.words is None or table.word_ids(rows).tolist() == [0, 2, 1, 0]
+        if table.chars:
+            ids, lengths = table.char_ids(rows)
+            found = [row[:n] for row, n in zip(ids.tolist(), lengths.tolist(), strict=True)]
+            assert found == [chars.ids(form) for form in ("cats", "bark", "dogs", "cats")]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from riverrun.errors import DataError
 from riverrun.text import formats
 from riverrun.text.formats import guess_format, read_lines
+from riverrun.text.formats.guess import guess_untagged
 
 WRITABLE = {
     "lines": ["one", "", "zwei, \u2028drei"],
@@ -124,6 +125,65 @@ def test_the_name_decides_what_the_content_leaves_open(tmp_path: Path, name: str
     path = tmp_path / name
     path.write_text(text)
     assert guess_format(path) == expected
+
+
+# name, content, what is said of the model, what it is when it is to be tagged
+UNTAGGED = {
+    "tags of spans": ("a.dat", "EU NNP B-ORG\nsays VBZ O\n\n", {}, "conll"),
+    "with tabs, and no blank line yet": ("a", "EU\tB-ORG\n", {}, "conll"),
+    "tags of the model": ("a", "dogs N\nbark V\n\nbark V\n", {"tags": ["N", "V"]}, "conll"),
+    "in a column that is named": ("a", "dogs N x\nbark V y\n", {"tags": ["N", "V"], "column": 1}, "conll"),
+    "no tag at all": ("a", "dogs _\nbark _\n", {}, "conll"),
+    "a column less in one line": ("a", "dogs O\nbark O\nbark\n", {}, "conll"),
+    "many spaces": ("a", "dogs   O\nbark  \tO\n", {}, "conll"),
+    "a document": ("a", "-DOCSTART- -X-\n\ndogs N\n", {}, "conll"),
+    "a name": ("a.iob", "dogs N\nbark V\n", {}, "conll"),
+    "a name, compressed": ("a.bio.txt", "dogs\n", {}, "conll"),
+    "a table with blank lines": ("a.tsv", "dogs\tN\n\nbark\tV\n", {}, "conll"),
+    "a model of columns": ("a", "Name:\tX\nAge:\t3\n\n", {"usual": "conll"}, "conll"),
+    "one line, for a model of columns": ("a", "dogs O\n", {"usual": "conll"}, "conll"),
+    "CoNLL-U": ("a.txt", TEXTS["conllu"], {}, "conllu"),
+    "a comment of CoNLL-U alone": ("a", "# sent_id = 1\n", {}, "conllu"),
+    "CoNLL-U by its name": ("a.conllu", "", {}, "conllu"),
+    # Raw text, whatever it looks like.
+    "two words a line": ("a", "So do\nI think\n\nSo be\nit then\n", {"tags": ["N", "V"], "usual": "conll"}, "text"),
+    "one line and a blank one": ("a", "dr ada runs .\n\n", {"usual": "conll"}, "text"),
+    "a line that ends like a tag": ("a", "The vitamin B-12\n\n", {"tags": ["N"]}, "text"),
+    "a tag in the wrong column": ("a", "N dogs\nV bark\n", {"tags": ["N", "V"]}, "text"),
+    "a text with tabs": ("a", "Name:\tX\nAge:\t3\n\n", {"tags": ["N", "V"]}, "text"),
+    "a few tags": ("a", "we say O\nor we do\nor not so\n", {}, "text"),
+    "a column that is not there": ("a", "dogs O\nbark O\n", {"column": 3}, "text"),
+    "an aside": ("a", "(see (above))\n", {}, "text"),
+    "a list": ("a", "# a heading\n", {}, "text"),
+    "nothing": ("a", "\n", {}, "text"),
+}
+
+
+@pytest.mark.parametrize("name", UNTAGGED)
+def test_what_is_to_be_tagged_is_text_unless_something_says_otherwise(tmp_path: Path, name: str) -> None:
+    file, text, model, expected = UNTAGGED[name]
+    path = tmp_path / file
+    path.write_text(text)
+    notes: list[str] = []
+    assert guess_untagged(path, **model, notes=notes) == expected  # type: ignore[arg-type]
+    doubt = [f"{path}: read as text, though its lines may be columns; if so, give data.format conll"]
+    assert notes == (doubt if name == "a text with tabs" else [])
+
+
+@pytest.mark.parametrize("name", [name for name, (file, *_) in UNTAGGED.items() if "." not in file])
+def test_of_standard_input_too(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    _, text, model, expected = UNTAGGED[name]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode())), encoding="utf-8"))
+    assert guess_untagged("-", **model) == expected  # type: ignore[arg-type]
+    assert sys.stdin.read() == text  # nothing was taken
+
+
+def test_a_file_is_looked_at_in_its_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes("カフェ\tO\n\n".encode("utf-16-le"))
+    assert guess_format(path, encoding="utf-16-le") == guess_untagged(path, encoding="utf-16-le") == "conll"
+    path.write_bytes("カフェ\n".encode("shift_jis"))
+    assert guess_untagged(path, encoding="shift_jis") == "text"
 
 
 def test_compression_does_not_hide_the_name(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import io
 import os
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from riverrun.errors import ConfigError, DataError
 from riverrun.text.formats import guess_format
+from riverrun.text.formats.pieces import Pieces
 from riverrun.text.sources import BLOCK, TextSource, create_text, looked_at, open_text, read_blocks, sha256
 
 
@@ -79,6 +81,37 @@ def test_blocks_may_be_cut_anywhere(text: str, size: int) -> None:
 def test_only_line_feeds_end_lines(text: str) -> None:
     with open_text(io.StringIO(text, newline="")) as source:
         assert list(source.lines()) == (text.removesuffix("\n").split("\n") if text else [])
+
+
+def test_how_each_line_ends_is_kept_where_they_differ() -> None:
+    text = "a\r\nb\nc\n\r\nd\r\n"
+    with TextSource("x", (char for char in text), notes=[]) as source:
+        source.keep_ends = True
+        assert "".join(source.blocks()) == "a\nb\nc\n\nd\n"
+        assert source.line_ends(1, 2) == ("\r\n", "\n")
+        assert source.line_ends(2, 3) == ("\n", "\n", "\r\n")
+        assert (source.line_ends(4, 2), source.uniform) == ("\r\n", True)  # what was before is forgotten
+    with TextSource("x", (char for char in text * 99), notes=[]) as source:
+        assert len(list(source.lines())) == 5 * 99 and source.uniform  # nobody asks, nothing is kept
+
+
+@pytest.mark.parametrize("read", ["lines", "pieces"])
+def test_a_long_line_takes_linear_time(read: str) -> None:
+    def seconds(size: int, tries: int = 1) -> float:
+        found = []
+        for _ in range(tries):
+            start = time.process_time()
+            if read == "lines":
+                with TextSource("x", ("x" * BLOCK for _ in range(size)), notes=[]) as source:
+                    (line,) = map(len, source.lines())
+            else:
+                (line,) = map(len, Pieces(b"x", (b"x" * BLOCK for _ in range(size))).lines())
+            found.append(time.process_time() - start)
+            assert line >= size * BLOCK
+        return min(found)
+
+    # Quadratic time would be 64 times as long: 8 is expected, noise gets the rest.
+    assert seconds(8 * 60, 2) < 24 * max(seconds(60, 4), 2e-3)
 
 
 def test_latin_1_is_detected_and_reported(tmp_path: Path) -> None:
@@ -214,7 +247,9 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     thread = _pipe(path, b"one\n")
     for look in (looked_at, guess_format):
-        with pytest.raises(DataError, match=r"pipe: a pipe can be read only once; name its format \(--format\), or"):
+        with pytest.raises(
+            DataError, match=r"pipe: a pipe can be read only once; name its format \(data\.format\), or"
+        ):
             look(path)
     assert _read(path) == ("one\n", [])  # nobody has opened it until now
     thread.join()
@@ -239,6 +274,44 @@ def test_open_streams_are_read_and_written_where_they_are() -> None:
     with create_text(stream) as file:
         file.write("two")
     assert stream.getvalue() == "two"
+
+
+def test_without_standard_input_and_output_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    monkeypatch.setattr(sys, "stdout", None)
+    for read in (open_text, lambda path: next(read_blocks(path))):
+        with pytest.raises(DataError, match="<stdin>: standard input is closed; name a file"):
+            read("-")
+    with pytest.raises(DataError, match="<stdout>: standard output is closed; name a file"), create_text("-"):
+        pass
+
+
+def test_what_only_looks_like_utf_16_is_said(tmp_path: Path) -> None:
+    path = _written(tmp_path, b"\xff\xfe\x80\x81\n")
+    with pytest.raises(DataError, match="begins with the byte order mark of UTF-16, but is not valid UTF-16"):
+        _read(path)
+
+
+def test_a_zst_that_was_cut_anywhere_is_an_error(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    pack = zstandard.ZstdCompressor().compress
+    text = "".join(f"{k * k} line\n" for k in range(3000)).encode()
+    first, second = pack(text), pack(b"second\n")
+    whole = first + second
+    assert b"".join(read_blocks(_written(tmp_path, whole, "a.zst"))) == text + b"second\n"
+    assert b"".join(read_blocks(_written(tmp_path, first, "a.zst"))) == text
+    assert b"".join(read_blocks(_written(tmp_path, b"", "a.zst"))) == b""
+    for end in [*range(1, 40), *range(40, len(first), 97), *range(len(first) + 1, len(whole))]:
+        with pytest.raises(DataError, match=r"a\.zst: cannot be read: compressed file ended early"):
+            list(read_blocks(_written(tmp_path, whole[:end], "a.zst")))
+
+
+def test_a_zst_that_unpacks_to_very_much_is_read_in_parts(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    size = 200 << 20
+    path = _written(tmp_path, zstandard.ZstdCompressor().compress(bytes(size)), "a.zst")
+    parts = [len(block) for block in read_blocks(path)]
+    assert sum(parts) == size and max(parts) < size // 4
 
 
 def test_blocks_are_bounded(tmp_path: Path) -> None:

@@ -165,17 +165,31 @@ def test_tags_without_anything_outside_may_be_spans() -> None:
         ([["S-X"], ["B-X", "E-Y"]], r"not bioes, because 'E-Y' follows 'B-X' \(word 2 of sentence 2\)"),
         (
             [["O"], ["B-X", "L-X", "O", "U-X"]],
-            r"no known scheme: they begin with B, L, U, and 'L-X' is word 2 of sentence 2; expected O, or B, I, E or S "
-            r"with a type.*BILOU's tags write E for L and S for U",
+            r"no known scheme: they begin with B, L, U, as 'L-X' does \(word 2 of sentence 2\); expected O, or B, I, E "
+            r"or S with a type.*BILOU's tags write E for L and S for U",
         ),
-        ([["O", "b-loc", "i-loc"]], r"begin with b, i, and 'b-loc' is word 2 of sentence 1"),
-        ([["O", "B-LOC", "LOC"]], r"begin with B, L, and 'LOC' is word 3 of sentence 1"),
-        ([["O", "B-LOC", ""]], r"and '' is word 3 of sentence 1"),
+        ([["O", "b-loc", "i-loc"]], r"begin with b, i, as 'b-loc' does \(word 2 of sentence 1\)"),
+        ([["O", "B-LOC", "LOC"]], r"begin with B, L, as 'LOC' does \(word 3 of sentence 1\)"),
+        ([["O", "B-LOC", ""]], r"as '' does \(word 3 of sentence 1\)"),
     ],
 )
 def test_mixed_and_unknown_schemes_are_named(sequences: list[list[str]], message: str) -> None:
     with pytest.raises(DataError, match=message):
         recognise(sequences)
+
+
+def test_mistakes_are_named_as_the_caller_names_words() -> None:
+    lines = [[10, 11], [20, 22]]
+
+    def where(sentence: int, word: int) -> str:
+        return f"a:{lines[sentence - 1][word - 1]}"
+
+    # The file is wrong from the last of the places on: there the last scheme is broken.
+    with pytest.raises(DataError, match=r"^a:22: tags that mix.*'B-X' follows 'O' \(a:11\); .*'I-X' .* 'O' \(a:22\)"):
+        recognise([["O", "B-X"], ["O", "I-X"]], where=where)
+    with pytest.raises(DataError, match=r"^a:22: tags of no known scheme: .*, as 'L-X' does \(a:22\)"):
+        recognise([["O", "O"], ["B-X", "L-X"]], where=where)
+    assert recognise([["O", "B-X"]], where=where) == "iob2"
 
 
 def test_a_tag_or_scheme_that_is_not_known() -> None:

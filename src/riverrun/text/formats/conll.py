@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
@@ -11,8 +12,12 @@ from riverrun.text.formats.paragraphs import Paragraph, paragraphs
 from riverrun.text.formats.sentence import Sentence
 from riverrun.text.sources import Source, TextSource, create_text, open_text
 
-_DOCSTART = "-DOCSTART-"
+DOCSTART = "-DOCSTART-"
+"""How lines begin that stand between documents."""
+
 _NAMES = "# global.columns ="  # CoNLL-U Plus: a first line that names the columns
+_CELL = re.compile(r"[^ \t]+")
+_ALIGNED = re.compile(r"  |\t|^ | $", re.MULTILINE)  # anything but one space between two columns
 
 
 def read_conll(
@@ -24,7 +29,8 @@ def read_conll(
 ) -> Iterator[Sentence]:
     """Sentences of a column file, one at a time.
 
-    Columns are separated by tabs if the first word's line has one, else by spaces. All lines have as many as the first.
+    Columns are separated by tabs if the first word's line has one, else by spaces, however many: they are kept for
+    writing. All lines have as many columns as the first.
     A line that begins with ``#`` before the words is a comment if it has another number of columns (so that the word
     ``#`` is a word). ``-DOCSTART-`` lines are kept for writing and are no sentences.
 
@@ -50,17 +56,20 @@ def read_conll(
             layout = layout or _Layout.of(paragraph, columns, source)
             sentence = layout.sentence(paragraph) if layout else None
             if sentence is None:
-                between += f"{paragraph.before}{paragraph.text}\n{paragraph.after or ''}"
+                between += paragraph.before + paragraph.text
+                between += "" if paragraph.after is None else f"\n{paragraph.after}"
                 continue
             sentence.before = between + sentence.before
             between = ""
             if last is None:
                 sentence.before = source.bom + sentence.before
             else:
+                last.take_ends(source)
                 yield last
             last = sentence
         if last is not None:
             last.after = (last.after or "") + between if between else last.after
+            last.take_ends(source)
             yield last
         source.require(last is not None, "sentences in columns")
 
@@ -83,13 +92,13 @@ class _Layout:
     @staticmethod
     def of(paragraph: Paragraph, columns: Mapping[str, int | str] | None, source: TextSource) -> _Layout | None:
         """The layout that the first word of a paragraph shows; None if it has only comments and document starts."""
-        lines = [line for line in paragraph.text.split("\n") if not line.startswith(_DOCSTART)]
+        lines = [line for line in paragraph.text.split("\n") if not line.startswith(DOCSTART)]
         words = [line for line in lines if not line.startswith("#")]
         if not words:
             return None
         separator = "\t" if "\t" in words[0] else " "
         own = [line.removeprefix(_NAMES).split() for line in lines if line.startswith(_NAMES)]
-        width = len(_split(words[0], separator))
+        width = len(split_columns(words[0], separator))
         try:
             names = _names(columns, width, own[0] if own else [])
         except DataError as error:
@@ -101,16 +110,16 @@ class _Layout:
         lines = paragraph.text.split("\n")
         width = len(self.names)
         first = 0
-        while first < len(lines) and lines[first].startswith(_DOCSTART):
+        while first < len(lines) and lines[first].startswith(DOCSTART):
             first += 1
         comments = first
         while comments < len(lines) and lines[comments].startswith("#"):
-            if len(_split(lines[comments], self.separator)) == width:
+            if len(split_columns(lines[comments], self.separator)) == width:
                 break
             comments += 1
         cells: list[str] = []
         for number, line in enumerate(lines[comments:], paragraph.line + comments):
-            row = _split(line, self.separator)
+            row = split_columns(line, self.separator)
             if len(row) != width:
                 kind = "tab" if self.separator == "\t" else "space"
                 raise self.source.error(number, f"expected {width} {kind}-separated columns, received {len(row)}")
@@ -119,19 +128,22 @@ class _Layout:
             cells += row
         if not cells:
             return None
+        aligned = self.separator == " " and _ALIGNED.search(paragraph.text)
         sentence = Sentence(
             self.names,
             cells,
             comments=tuple(lines[first:comments]),
             separator=self.separator,
+            gaps=[_CELL.split(line) for line in lines[comments:]] if aligned else (),
             line=paragraph.line + first,
         )
         sentence.before = paragraph.before + "".join(line + "\n" for line in lines[:first])
-        sentence.after, sentence.newline = paragraph.after, self.source.newline
+        sentence.after = paragraph.after
         return sentence
 
 
-def _split(line: str, separator: str) -> list[str]:
+def split_columns(line: str, separator: str) -> list[str]:
+    """The cells of a line: between tabs, or between any number of spaces."""
     if separator == "\t":
         return line.split("\t")
     # Not str.split(): it would also split at a no-break space, which is part of a word.

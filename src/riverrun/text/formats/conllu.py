@@ -73,7 +73,8 @@ def _sentence(paragraph: Paragraph, source: TextSource) -> Sentence:
             raise _mistake(paragraph, source)
     comments, cells = parts
     sentence = Sentence(CONLLU, cells, comments=comments, asides=asides, line=paragraph.line)
-    sentence.before, sentence.after, sentence.newline = paragraph.before, paragraph.after, source.newline
+    sentence.before, sentence.after = paragraph.before, paragraph.after
+    sentence.take_ends(source)
     return sentence
 
 

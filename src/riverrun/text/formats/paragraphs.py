@@ -37,6 +37,7 @@ def paragraphs(source: TextSource) -> Iterator[Paragraph]:
     (1, '', 'a\\nb', '\\n')
     (4, '', 'c', ' \\n\\n')
     """
+    source.keep_ends = True  # until the readers ask for those of each sentence
     line, tail = 1, ""
     for block in source.blocks():
         tail += block

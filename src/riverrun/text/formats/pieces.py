@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from mmap import mmap
+
+from riverrun.text.sources import lines_of
 
 _LONGEST = 1 << 20  # bytes; no line and no word is as long
 
@@ -52,14 +55,8 @@ class Pieces:
 
     def lines(self) -> Iterator[bytes]:
         """The rest, in lines without their ends."""
-        tail = self._held[self._at :]
-        for block in self._blocks:
-            *lines, tail = (tail + block).split(b"\n")
+        for lines in lines_of(chain([self._held[self._at :]], self._blocks), b"\n"):
             yield from lines
-        *lines, tail = tail.split(b"\n")
-        yield from lines
-        if tail:
-            yield tail
 
     def _more(self) -> bool:
         block = next(self._blocks, b"")

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, NamedTuple
 
 from riverrun.errors import DataError, nearest
+
+if TYPE_CHECKING:
+    from riverrun.text.sources import TextSource
 
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
@@ -51,7 +55,18 @@ class Sentence:
     bark	V
     """
 
-    __slots__ = ("_asides", "_cells", "_separator", "after", "before", "columns", "comments", "line", "newline")
+    __slots__ = (
+        "_asides",
+        "_cells",
+        "_gaps",
+        "_separator",
+        "after",
+        "before",
+        "columns",
+        "comments",
+        "line",
+        "newline",
+    )
 
     def __init__(
         self,
@@ -61,18 +76,21 @@ class Sentence:
         comments: tuple[str, ...] = (),
         asides: tuple[Aside, ...] = (),
         separator: str = "\t",
+        gaps: Sequence[Sequence[str]] = (),
         line: int = 0,
     ) -> None:
         """Cells are all columns of the first word, then all of the second...; the first cell of every word but the
-        first one begins with the line feed that stands before it in the file: so a whole sentence is split at once."""
+        first one begins with the line feed that stands before it in the file: so a whole sentence is split at once.
+        Gaps are what stands before, between and behind the cells of each word, where that is not one separator."""
         self.columns = columns
         self.comments = comments
         self.line = line
         self.before = ""  # what stands between the sentence before this one and this, if it is not a blank line
         # The blank lines behind it, as they are in the file; None where the file ends in the middle of its last line.
         self.after: str | None = "\n"
-        self.newline = "\n"
+        self.newline: str | tuple[str, ...] = "\n"  # how its lines end; where they differ, how each of them does
         self._cells = cells
+        self._gaps = gaps
         self._asides = asides
         self._separator = separator
 
@@ -116,7 +134,9 @@ class Sentence:
 
     def __str__(self) -> str:
         """Its comments and lines, each with LF at the end, without the blank line behind it."""
-        lines = self._separator.join(self._cells).replace(self._separator + "\n", "\n")
+        lines = (
+            self._spaced() if self._gaps else self._separator.join(self._cells).replace(self._separator + "\n", "\n")
+        )
         if self._asides:
             rows = lines.split("\n") if lines else []
             for at, text in reversed(self._asides):
@@ -127,9 +147,20 @@ class Sentence:
 
     def written(self) -> str:
         """As it stands in a file, with everything up to the next sentence."""
-        text = self.before + str(self)
-        text = text[:-1] if self.after is None else text + self.after
-        return text.replace("\n", self.newline) if self.newline != "\n" else text
+        text = self._with_blanks()
+        if isinstance(self.newline, str):
+            return text.replace("\n", self.newline) if self.newline != "\n" else text
+        *lines, last = text.split("\n")
+        ends = chain(self.newline, repeat("\n"))
+        return "".join(line + end for line, end in zip(lines, ends, strict=False)) + last
+
+    def take_ends(self, source: TextSource) -> None:
+        """Note how its lines end in the source it was read from, once all that belongs to it is known."""
+        if source.uniform:
+            self.newline = source.newline
+        else:
+            first = self.line - self.before.count("\n")
+            self.newline = source.line_ends(first, self._with_blanks().count("\n"))
 
     def column(self, name: str | int) -> list[str]:
         """The values of one column, one for each word; by name, or by number from 0, negative from the end.
@@ -165,6 +196,7 @@ class Sentence:
             for start, value in zip(range(0, len(self._cells), width), values, strict=True):
                 cells += [*self._cells[start : start + width], value]
             new.columns, new._cells = (*self.columns, name), cells
+            new._gaps = [(*gaps[:-1], gaps[-1] or self._separator, "") for gaps in self._gaps]
             return new
         index = self._index(name)
         replaced = list(values)
@@ -227,11 +259,33 @@ class Sentence:
         """Whether a paragraph begins here."""
         return self._marked("newpar")
 
+    @property
+    def lines(self) -> Sequence[int]:
+        """The line of each word in its file; 0 when it has no file."""
+        if not self.line or self._asides:
+            return [self.line_of(word) for word in range(len(self))]
+        start = self.line_of(0)
+        return range(start, start + len(self))
+
     def line_of(self, word: int) -> int:
         """The line of a word (from 0) in its file; 0 when it has no file."""
         if not self.line:
             return 0
         return self.line + len(self.comments) + word + sum(at <= word for at, _ in self._asides)
+
+    def _with_blanks(self) -> str:
+        """With what stands before it and the blank lines behind it, all lines ended by LF."""
+        text = self.before + str(self)
+        return text[:-1] if self.after is None else text + self.after
+
+    def _spaced(self) -> str:
+        """Its words with the spaces that stand between their cells in the file."""
+        width = len(self.columns)
+        lines = []
+        for start, gaps in zip(range(0, len(self._cells), width), self._gaps, strict=True):
+            row = [cell.lstrip("\n") for cell in self._cells[start : start + width]]
+            lines.append("".join(chain.from_iterable(zip(gaps, row, strict=False))) + gaps[-1])
+        return "\n".join(lines)
 
     def _marked(self, word: str) -> bool:
         return any(comment.lstrip("# \t").split(None, 1)[:1] == [word] for comment in self.comments)
