@@ -62,6 +62,97 @@ def topk(values: Array, k: int, axis: int = -1) -> tuple[Array, Array]:
     return xp.take_along_axis(values, indices, axis=axis), indices
 
 
+def largest(values: Array, least: Array, count: Array | int) -> Array:
+    """(..., V) of booleans: the ``count`` largest values along the last axis; of equal ones those that come first.
+
+    Which of several equal values is taken must not depend on the library: counted models have many of them.
+
+    Args:
+        least: (..., 1), the value of rank ``count``, which the caller has found by ``topk`` or by sorting.
+        count: how many; (..., 1) where rows differ.
+
+    >>> import numpy as np
+    >>> largest(np.array([1.0, 2.0, 1.0, 1.0]), np.array([1.0]), 3).tolist()
+    [True, True, True, False]
+    """
+    xp = array_namespace(values)
+    above, equal = values > least, values == least
+    room = count - xp.sum(xp.astype(above, xp.int64), axis=-1, keepdims=True)
+    return above | (equal & (xp.cumulative_sum(xp.astype(equal, xp.int64), axis=-1) <= room))
+
+
+def ranked(values: Array, k: int) -> tuple[Array, Array]:
+    """The k largest values along the last axis, largest first and equal ones in their order, and their indices.
+
+    It is ``topk`` where ties must be decided the same way everywhere.
+
+    >>> import numpy as np
+    >>> values, indices = ranked(np.array([1.0, 2.0, 1.0, 1.0]), 3)
+    >>> values.tolist(), indices.tolist()
+    ([2.0, 1.0, 1.0], [1, 0, 2])
+    """
+    xp = array_namespace(values)
+    size = values.shape[-1]
+    if k == size:
+        order = xp.argsort(values, axis=-1, descending=True, stable=True)
+        return xp.take_along_axis(values, order, axis=-1), order
+    chosen = largest(values, topk(values, k)[0][..., -1:], k)
+    index = xp.reshape(xp.nonzero(xp.reshape(chosen, (-1, size)))[1], (*values.shape[:-1], k))
+    some = xp.take_along_axis(values, index, axis=-1)
+    order = xp.argsort(some, axis=-1, descending=True, stable=True)
+    return xp.take_along_axis(some, order, axis=-1), xp.take_along_axis(index, order, axis=-1)
+
+
+def put_along_axis(values: Array, indices: Array, new: Array) -> Array:
+    """A copy with new values (..., U) at these indices (..., U) of the last axis.
+
+    >>> import numpy as np
+    >>> put_along_axis(np.zeros((1, 3)), np.array([[2, 0]]), np.array([[5.0, 6.0]])).tolist()
+    [[6.0, 0.0, 5.0]]
+    """
+    if is_torch_array(values):
+        return values.scatter(-1, indices, new)
+    out = values.copy()
+    np.put_along_axis(out, indices, new, axis=-1)
+    return out
+
+
+def double(values: Array) -> Array:
+    """The same values in float64.
+
+    >>> import numpy as np
+    >>> double(np.zeros(1, np.float32)).dtype
+    dtype('float64')
+    """
+    xp = array_namespace(values)
+    return xp.astype(values, xp.float64, copy=False)
+
+
+def to_numpy(values: Array) -> Array:
+    """As a numpy array, detached and in main memory; bfloat16, which numpy has not, as float32.
+
+    >>> import numpy as np
+    >>> to_numpy(np.arange(2)).tolist()
+    [0, 1]
+    """
+    if not is_torch_array(values):
+        return np.asarray(values)
+    values = values.detach()
+    return (values.float() if str(values.dtype) == "torch.bfloat16" else values).cpu().numpy()
+
+
+def nearby(values: Array) -> Array:
+    """A tensor in main memory as the numpy array that shares it; others stay where they are.
+
+    To choose a symbol takes many small operations, which numpy begins sooner, and without waking torch's threads.
+
+    >>> import numpy as np
+    >>> nearby(np.arange(2)).tolist()
+    [0, 1]
+    """
+    return to_numpy(values) if is_torch_array(values) and values.device.type == "cpu" else values
+
+
 def like(values: Array, other: Array) -> Array:
     """A numpy array as an array of the other's kind, on its device.
 

@@ -7,7 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from riverrun.decode.backend import contiguous, like, log_softmax, logsumexp, topk
+from riverrun.decode.backend import (
+    contiguous,
+    double,
+    largest,
+    like,
+    log_softmax,
+    logsumexp,
+    nearby,
+    put_along_axis,
+    ranked,
+    to_numpy,
+    topk,
+)
 
 try:
     import torch
@@ -63,3 +75,62 @@ def test_like_and_contiguous_keep_the_kind(kind: str) -> None:
     turned = contiguous(other.T)
     assert type(turned) is type(other)
     assert np.asarray(turned).tolist() == [[1.0, 3.0], [2.0, 4.0]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ranks_are_those_of_a_stable_sort(kind: str, rng: np.random.Generator) -> None:
+    """Many equal values, and some that are -inf: the first ones are taken, on both kinds."""
+    array = rng.integers(0, 4, (3, 2, 12)).astype(float)
+    array[0, 0, :9] = -np.inf
+    order = np.argsort(-array, axis=-1, kind="stable")
+    for k in range(1, 13):
+        values, indices = (np.asarray(part) for part in ranked(to(kind, array), k))
+        np.testing.assert_array_equal(indices, order[..., :k])
+        np.testing.assert_array_equal(values, np.take_along_axis(array, order, -1)[..., :k])
+        chosen = np.asarray(largest(to(kind, array), to(kind, values[..., -1:]), k))
+        assert (chosen.sum(-1) == k).all()
+        np.testing.assert_array_equal(np.take_along_axis(chosen, order, -1)[..., :k], True)
+    counts = rng.integers(1, 13, (3, 2, 1))
+    least = np.take_along_axis(np.take_along_axis(array, order, -1), counts - 1, -1)
+    number = counts if kind == "numpy" else torch.from_numpy(counts)
+    chosen = np.asarray(largest(to(kind, array), to(kind, least), number))
+    np.testing.assert_array_equal(chosen.sum(-1, keepdims=True), counts)
+    assert ranked(to(kind, np.zeros((0, 5))), 2)[1].shape == (0, 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_are_put_into_a_copy(kind: str, rng: np.random.Generator) -> None:
+    array, new = rng.normal(size=(3, 5)), rng.normal(size=(3, 2))
+    index = np.array([[4, 0], [1, 2], [3, 4]])
+    before = array.copy()
+    where = index if kind == "numpy" else torch.from_numpy(index)
+    found = np.asarray(put_along_axis(to(kind, array), where, to(kind, new)))
+    np.testing.assert_array_equal(array, before)
+    np.testing.assert_array_equal(np.take_along_axis(found, index, 1), new)
+    assert (found != before).sum() == 6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_double_and_to_numpy(kind: str) -> None:
+    single = np.array([1.0, 2.0], np.float32)
+    values = single if kind == "numpy" else torch.from_numpy(single).requires_grad_()
+    assert double(values).dtype == (np.float64 if kind == "numpy" else torch.float64)
+    assert type(to_numpy(values)) is np.ndarray
+    assert to_numpy(values).tolist() == [1, 2]
+
+
+@pytest.mark.skipif(torch is None, reason="needs torch")
+def test_only_what_is_in_main_memory_is_nearby() -> None:
+    tensor = torch.zeros(3, requires_grad=True)
+    shared = nearby(tensor)
+    with torch.no_grad():
+        tensor[1] = 5
+    assert shared.tolist() == [0, 5, 0]
+    elsewhere = torch.zeros(3, device="meta")
+    assert nearby(elsewhere) is elsewhere
+
+
+@pytest.mark.skipif(torch is None, reason="needs torch")
+def test_bfloat16_comes_to_numpy_as_float32() -> None:
+    found = to_numpy(torch.tensor([1.5, -2.0]).bfloat16())
+    assert (found.dtype, found.tolist()) == (np.float32, [1.5, -2.0])
