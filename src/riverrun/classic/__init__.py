@@ -1,0 +1,1 @@
+"""Models that count: n-grams and skip-grams. Counting needs numba, predicting only numpy."""
