@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import time
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import pytest
 
@@ -11,13 +14,28 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor  # noqa: E402
 
-from riverrun.nn.cells import CELLS, Graph, RecurrentDropout, Zoneout, make_cell  # noqa: E402
+from riverrun.nn.cells import CELLS, Cell, Graph, RecurrentDropout, Zoneout, make_cell  # noqa: E402
 from riverrun.nn.cells.backward import backward, saved  # noqa: E402
 from riverrun.nn.cells.derive import plan, recurrence, scan_form, stages  # noqa: E402
 from riverrun.nn.cells.graph import Node, ancestors  # noqa: E402
+from riverrun.nn.cells.math import clip, maximum, minimum, relu, sigmoid, softplus, tanh  # noqa: E402
 from riverrun.nn.cells.store import dumps, loads  # noqa: E402
 
 pytestmark = pytest.mark.train
+
+
+class Tied(Cell):
+    """Everything that has a corner, at its corner where input, state and parameters are 0."""
+
+    gates = ("a", "b")
+    states = ("h", "c")
+    params = ("k",)
+
+    def step(self, x, s, R, p):
+        number = maximum(0.5 * s.h, 0.0) + minimum(0.0, s.c + x.a) + clip(s.h + 0.5, 0.5) + relu(s.c - x.b)
+        values = maximum(s.h, p.k * x.a) * 0.75 + minimum(x.b, s.c) + maximum(s.c, s.c) + softplus(s.h)
+        return s.next(h=number + values, c=tanh(s.c + p.k) + x.a)
+
 
 GRAPHS: dict[str, Graph] = {
     **{name: make_cell(name).graph for name in CELLS},
@@ -28,6 +46,7 @@ GRAPHS: dict[str, Graph] = {
     "zoneout": Zoneout(make_cell("lstm"), rate={"h": 0.1, "c": 0.5}).graph,
     "dropout": RecurrentDropout(make_cell("mogrifier")).graph,
     "both": Zoneout(RecurrentDropout(make_cell("layernorm-gru"))).graph,
+    "tied": Tied().graph,
 }
 # name -> class of the recurrence, exchanges of a step, groups of products
 FOUND = {
@@ -56,12 +75,12 @@ WIDTHS = {"input": 3, "hidden": 3, "output": 2}
 Values = dict[int, Tensor]
 
 
-def draw(graph: Graph) -> tuple[Values, dict[str, Tensor]]:
-    """Leaves and matrices, at random."""
+def draw(graph: Graph, scale: float = 1.0) -> tuple[Values, dict[str, Tensor]]:
+    """Leaves and matrices, at random; the leaves times ``scale``."""
     torch.manual_seed(0)
     nodes = ancestors(graph.new.values())
     leaves = {
-        id(n): torch.randn(2, WIDTHS[n.width.size()], dtype=torch.float64).requires_grad_()
+        id(n): (scale * torch.randn(2, WIDTHS[n.width.size()], dtype=torch.float64)).requires_grad_()
         for n in nodes
         if n.op in ("x", "s", "p")
     }
@@ -94,6 +113,9 @@ OPS: dict[str, Callable[..., Tensor]] = {
 }
 
 
+CLAMPS = {"max": "min", "min": "max"}  # with a number, where torch.maximum takes none
+
+
 def evaluate(nodes: Iterable[Node], known: Mapping[int, Tensor], R: Mapping[str, Tensor]) -> Values:
     """Each node from its arguments, one operation at a time."""
     values = dict(known)
@@ -110,15 +132,18 @@ def evaluate(nodes: Iterable[Node], known: Mapping[int, Tensor], R: Mapping[str,
         elif node.op == "mean":
             wide = [a.expand(2, WIDTHS[b.width.size()]) for a, b in zip(args, node.args, strict=True)]
             values[id(node)] = OPS["mean"](*wide)
+        elif node.op in CLAMPS and node.args[1].op == "const":
+            values[id(node)] = args[0].clamp(**{CLAMPS[node.op]: float(str(node.args[1].tag))})
         else:
             values[id(node)] = OPS[node.op](*args)
     return values
 
 
+@pytest.mark.parametrize("scale", [1.0, 0.0], ids=["random", "zero"])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_derivative_is_autograds(name):
+def test_derivative_is_autograds(name, scale):
     graph = GRAPHS[name]
-    leaves, R = draw(graph)
+    leaves, R = draw(graph, scale)
     back = backward(graph)
     forward = ancestors(graph.new.values())
     values = evaluate(forward, leaves, R)
@@ -206,6 +231,94 @@ def test_graph_comes_back(name, way):
         graph.equal,
     )
     assert dumps(again.quiet()) == dumps(graph.quiet())
+
+
+def named(*names: str) -> type[Cell]:
+    """A cell in which values have these names."""
+    lines = ["def step(self, x, s, R, p):", "    v = x.a", *(f"    {name} = v = tanh(v + R.a(v))" for name in names)]
+    scope: dict[str, Any] = {"tanh": tanh}
+    exec("\n".join([*lines, "    return s.next(h=v + s.h)"]), scope)
+    return type("Named", (Cell,), {"gates": ("a",), "step": scope["step"]})
+
+
+NAMES = ("α", "α_1", "α_", "_α", "_", "__", "_1", "x_0", "R_0", "v_1", "h_", "raw", "next", "torch", "inf", "ﬁ", "𝐡")
+
+
+def test_every_name_that_python_takes_comes_back():
+    graph = named(*NAMES)().graph
+    assert graph is not None
+    for way in WAYS.values():
+        again = way(graph)
+        assert dumps(again) == dumps(graph) and again.signature() == graph.signature()
+        assert list(again.traces()) == list(graph.traces())
+    assert {unicodedata.normalize("NFKC", name) for name in NAMES} <= set(graph.traces())  # as Python reads them
+
+
+def test_a_name_that_cannot_be_stored_is_not_given():
+    def step(self, x, s, R, p):
+        v = tanh(x.a)
+        locals_of = {"lambda": v, "not a word": v, "ﬁ": v}
+        return eval("s.next(h=kept + s.h)", {"s": s}, locals_of | {"kept": v})
+
+    graph = type("Evaluated", (Cell,), {"gates": ("a",), "step": step})().graph
+    assert graph is not None
+    assert list(graph.traces()) == ["h", "kept"]
+    assert dumps(loads(dumps(graph))) == dumps(graph)
+
+
+def euler(steps: int) -> Graph:
+    class Euler(Cell):
+        """Every step reads twice what the one before made."""
+
+        gates = ("a",)
+
+        def step(self, x, s, R, p):
+            h = s.h
+            for _ in range(steps):
+                h = h + 0.1 * x.a * h
+            return s.next(h=h)
+
+    graph = Euler().graph
+    assert graph is not None
+    return graph
+
+
+def doubled(steps: int) -> Graph:
+    class Doubled(Cell):
+        """The same with nothing in between that a derivative needs."""
+
+        gates = ("a",)
+
+        def step(self, x, s, R, p):
+            h = s.h
+            for _ in range(steps):
+                h = h + 0.1 * h
+            return s.next(h=tanh(h) * sigmoid(x.a))
+
+    graph = Doubled().graph
+    assert graph is not None
+    return graph
+
+
+@pytest.mark.parametrize(("make", "kind"), [(euler, "linear"), (doubled, "diagonal")])
+def test_shared_values_are_looked_at_once(make, kind):
+    graph = make(200)
+    start = time.thread_time()
+    assert recurrence(graph) == kind
+    back = backward(graph)
+    assert len(saved(graph, back).adjoint) > 200
+    assert len(repr(back.x["a"])) < 100
+    assert time.thread_time() - start < 1  # of a hundredth; 2 ** 200 steps where each is looked at twice
+
+
+def test_linear_form_of_many_steps_is_the_step():
+    graph = euler(12)
+    leaves, R = draw(graph)
+    form = scan_form(graph)
+    assert form is not None
+    values = evaluate(ancestors([*form["h"], graph.new["h"]]), leaves, R)
+    a, b = (values[id(node)] for node in form["h"])
+    torch.testing.assert_close(a * leaves[id(graph.leaves("s")["h"])] + b, values[id(graph.new["h"])])
 
 
 def test_signatures_differ_where_equations_do():

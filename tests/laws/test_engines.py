@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -20,9 +21,20 @@ from riverrun.nn import cells as public_cells  # noqa: E402
 from riverrun.nn.cells import CELLS, Cell, RecurrentDropout, TracedCell, Zoneout, make_cell  # noqa: E402
 from riverrun.nn.cells.derive import recurrence  # noqa: E402
 from riverrun.nn.cells.layout import layout  # noqa: E402
-from riverrun.nn.cells.math import tanh  # noqa: E402
+from riverrun.nn.cells.math import (  # noqa: E402
+    clip,
+    exp,
+    log,
+    maximum,
+    minimum,
+    relu,
+    rsqrt,
+    sigmoid,
+    softplus,
+    tanh,
+)
 from riverrun.nn.cells.store import dumps, loads  # noqa: E402
-from riverrun.nn.engines import ENGINES, watch  # noqa: E402
+from riverrun.nn.engines import ENGINES, vendor, watch  # noqa: E402
 from riverrun.nn.layers.recurrent import Recurrent  # noqa: E402
 
 pytestmark = pytest.mark.train
@@ -57,6 +69,93 @@ class Untraced(Cell):
         return s.next(h=torch.asinh(x.h + R.h(s.h) + p.a))
 
 
+class Twins(Cell):
+    """Three states, two of which get one new value, which is that of the first one before its gate."""
+
+    gates = ("v", "o")
+    states = ("h", "a", "b")
+
+    def step(self, x, s, R, p):
+        v = tanh(x.v + R.v(s.h) + s.a) * s.b
+        return s.next(h=v + x.o, a=v, b=v)
+
+
+class DiagonalTwins(Cell):
+    """All that it has is one value: its states differ before the first step alone."""
+
+    gates = ("v",)
+    states = ("h", "c")
+    params = ("a",)
+
+    def step(self, x, s, R, p):
+        v = tanh(x.v + p.a * s.h) * s.c
+        return s.next(h=v, c=v)
+
+
+class Handed(Cell):
+    """States that get another state as it was: the output is the one of a step before; the last never changes."""
+
+    gates = ("c",)
+    states = ("h", "c", "k")
+
+    def step(self, x, s, R, p):
+        return s.next(h=s.c, c=tanh(x.c + R.c(s.h)) * s.k, k=s.k)
+
+
+class DiagonalHanded(Cell):
+    """The same where no unit sees another; the output is read by nobody."""
+
+    gates = ("c",)
+    states = ("y", "h", "c", "k")
+    params = ("a",)
+
+    def step(self, x, s, R, p):
+        return s.next(y=s.h, h=s.c, c=tanh(x.c + p.a * s.h) * s.k, k=s.k)
+
+
+class Window(Cell):
+    """A window of two inputs, known before the loop, the first of them twice."""
+
+    gates = ("c",)
+    states = ("h", "w", "u", "v")
+    widths = {"w": "input", "u": "input", "v": "input"}  # noqa: RUF012 the form that users write
+    params = ("a",)
+
+    def step(self, x, s, R, p):
+        return s.next(h=tanh(x.c + p.a * s.h) + R.c(s.w, s.u, s.v), w=x.raw, u=x.raw, v=s.w)
+
+
+class Tied(Cell):
+    """Everything that has a corner, at its corner where input, state and biases are 0."""
+
+    gates = ("a", "b")
+    states = ("h", "c")
+    params = ("k",)
+
+    def step(self, x, s, R, p):
+        number = maximum(0.5 * s.h, 0.0) + minimum(0.0, s.c + x.a) + clip(s.h + 0.5, 0.5) + relu(s.c - x.b)
+        values = maximum(s.h, p.k * x.a) * 0.75 + minimum(x.b, s.c) + maximum(s.c, s.c) + softplus(s.h)
+        return s.next(h=0.5 * (number + values), c=tanh(s.c * p.k) + x.a)
+
+
+class DenseTied(Cell):
+    """The same with units that see each other."""
+
+    gates = ("a",)
+    states = ("h", "c")
+
+    def step(self, x, s, R, p):
+        v = R.a(s.h)
+        h = maximum(v, 0.0) + minimum(x.a, v) + clip(s.h + 0.5, 0.5) + relu(v) + softplus(v) + maximum(s.c, v)
+        return s.next(h=0.25 * h, c=minimum(s.c, 0.0) + x.a)
+
+
+class UntracedTied(DenseTied):
+    """The same without a graph."""
+
+    traced = False
+
+
 def zoneout(name: str) -> Cell:
     return Zoneout(make_cell(name), rate=0.25)
 
@@ -74,12 +173,24 @@ CASES: dict[str, Callable[[], Cell]] = {
     "dropout(gru)": lambda: RecurrentDropout(make_cell("gru"), rate=0.25),
     "dropout(lstm)": lambda: RecurrentDropout(make_cell("lstm"), rate=0.25),
     "delayed": Delayed,
+    "twins": Twins,
+    "twins-diagonal": DiagonalTwins,
+    "handed": Handed,
+    "handed-diagonal": DiagonalHanded,
+    "window": Window,
+    "tied": DenseTied,
+    "tied-diagonal": Tied,
     "untraced": Untraced,
+    "untraced-tied": UntracedTied,
 }
+TRACED = [name for name, make in CASES.items() if make().graph]
 CLASSES = {
     "mingru": "linear",
     "delayed": "linear",
-    **dict.fromkeys(("sru", "sru-projected", "zoneout(sru)"), "diagonal"),
+    **dict.fromkeys(
+        ("sru", "sru-projected", "zoneout(sru)", "twins-diagonal", "handed-diagonal", "window", "tied-diagonal"),
+        "diagonal",
+    ),
 }
 VENDOR = ("lstm", "dropout(lstm)", "gru-reset-after", "elman", "elman-relu")
 
@@ -97,7 +208,7 @@ class Run:
     engine: str
     training: bool = False
 
-    def layer(self, *, reverse: bool = False, dtype: torch.dtype = torch.float64) -> Recurrent:
+    def layer(self, *, reverse: bool = False, dtype: torch.dtype = torch.float64, biased: bool = True) -> Recurrent:
         """Asymmetric random weights, gains and biases too; outside training noise is its mean."""
         torch.manual_seed(3)
         cell = self.cell()
@@ -107,6 +218,8 @@ class Run:
         with torch.no_grad():
             for value in layer.parameters():
                 value += 0.4 * torch.randn_like(value)
+            if layer.b is not None and not biased:
+                layer.b.zero_()
         return layer.to(dtype)
 
 
@@ -136,9 +249,9 @@ def state_of(layer: Recurrent, rows: int, seed: int = 1) -> Any:
     return type(empty)(*(torch.rand_like(v) + 0.2 for v in empty))
 
 
-def inputs(layer: Recurrent, lengths: Sequence[int], steps: int, garbage: float = NAN) -> Padded:
+def inputs(layer: Recurrent, lengths: Sequence[int], steps: int, garbage: float = NAN, scale: float = 1.0) -> Padded:
     torch.manual_seed(2)
-    data = torch.randn(len(lengths), steps, layer.input_size, dtype=torch.float64)
+    data = scale * torch.randn(len(lengths), steps, layer.input_size, dtype=torch.float64)
     x = Padded(data.to(layer.initial_state(1)[0].dtype), torch.tensor(lengths))
     return x.with_data(x.data.masked_fill(~x.mask().unsqueeze(-1), garbage))
 
@@ -237,13 +350,18 @@ def gradients(y: Tensor, states: Sequence[Tensor], wanted: Sequence[Tensor]) -> 
 # -- the laws
 
 
-def is_its_equation(run: Run, *, dtype: torch.dtype = torch.float64, tolerance: float = 1e-10) -> None:
-    """Outputs, states and all gradients are those of the step itself: ragged, NaN in the padding, both directions."""
+def is_its_equation(
+    run: Run, *, dtype: torch.dtype = torch.float64, tolerance: float = 1e-10, scale: float = 1.0
+) -> None:
+    """Outputs, states and all gradients are those of the step itself: ragged, NaN in the padding, both directions.
+
+    With a ``scale`` of 0, input, state and biases are 0, where what has a corner has it.
+    """
     for reverse in (False, True):
-        layer, exact = run.layer(reverse=reverse, dtype=dtype), run.layer(reverse=reverse)
+        layer, exact = run.layer(reverse=reverse, dtype=dtype, biased=scale > 0), run.layer(reverse=reverse)
         exact.load_state_dict({name: value.double() for name, value in layer.state_dict().items()})
-        x, clean = inputs(layer, LENGTHS, 5), inputs(layer, LENGTHS, 5)
-        state = [v.detach().requires_grad_() for v in state_of(layer, len(x))]
+        x, clean = (inputs(layer, LENGTHS, 5, scale=scale) for _ in range(2))
+        state = [(scale * v.detach()).requires_grad_() for v in state_of(layer, len(x))]
         own = [v.detach().double().requires_grad_() for v in state]
         x.data.requires_grad_()
         clean = clean.with_data(clean.data.double().requires_grad_())
@@ -354,6 +472,18 @@ def test_law(name, law):
     LAWS[law](RUNS[name])
 
 
+@pytest.mark.parametrize("name", RUNS)
+def test_at_zero_too_it_is_the_equation(name):
+    is_its_equation(RUNS[name], scale=0.0)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.0])
+@pytest.mark.parametrize("name", [name for name, run in RUNS.items() if run.engine == "vendor"])
+def test_packed_as_for_a_gpu_it_is_the_equation(name, scale, monkeypatch):
+    monkeypatch.setattr(vendor, "_arranged", lambda parts, device: vendor._packed(parts))
+    is_its_equation(RUNS[name], scale=scale)
+
+
 @pytest.mark.parametrize("name", NOISY)
 def test_training_is_the_equation_with_the_noise_that_was_drawn(name):
     is_its_equation(NOISY[name])
@@ -394,6 +524,37 @@ def test_both_directions_see_each_row_from_its_end():
     assert y.reverse().data.equal(z.data)
 
 
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+@pytest.mark.parametrize("name", TRACED)
+def test_what_is_traced_is_the_state_after_each_step(name, reverse):
+    layer = Run(CASES[name], "eager").layer(reverse=reverse)
+    x, state = inputs(layer, LENGTHS, 5), state_of(layer, len(LENGTHS))
+    y, final, found = layer.trace(x, state)
+    assert found[layer.cell.states[0]].equal(y.data)
+    assert all(value[~x.mask()].eq(0).all() for value in found.values())
+    for k, n in enumerate(LENGTHS):
+        now = type(state)(*(v[k : k + 1] for v in state))
+        for t in reversed(range(n)) if reverse else range(n):
+            _, now = layer(x.data[k : k + 1, t : t + 1], now)
+            for each in layer.cell.states:
+                close(found[each][k, t], getattr(now, each)[0])
+        for a, b in zip(final, now, strict=True):
+            close(a[k], b[0])
+
+
+@pytest.mark.parametrize("name", ["twins", "twins-diagonal"])
+def test_a_value_of_two_states_has_all_its_names(name):
+    layer = Run(CASES[name], "eager").layer()
+    x, state = inputs(layer, LENGTHS, 5), state_of(layer, len(LENGTHS))
+    shared = layer.trace(x, state)[2]
+    assert list(shared) == [*layer.cell.states, "v"]
+    first, last = layer.cell.states[-2:]
+    assert shared["v"].equal(shared[first]) and shared["v"].equal(shared[last])
+    for names in (["v"], [last], [last, first]):  # whatever else is wanted
+        found = layer.trace(x, state, names=names)[2]
+        assert list(found) == names and all(found[each].equal(shared[each]) for each in names)
+
+
 @pytest.mark.parametrize("name", [name for name, run in RUNS.items() if run.engine == "scan"])
 def test_scan_is_the_same_to_the_last_bit_beside_other_rows(name):
     layer = RUNS[name].layer(dtype=torch.float32)
@@ -403,6 +564,59 @@ def test_scan_is_the_same_to_the_last_bit_beside_other_rows(name):
     if name != "delayed-scan":  # whose product of the window is a matrix product, of another shape for one row
         streams = [layer(torch.cat([x[:1], x[:1] * k]))[0][0] for k in (2, 3)]
         assert streams[0].equal(streams[1])
+
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "exp": exp,
+    "sigmoid": sigmoid,
+    "tanh": tanh,
+    "softplus": softplus,
+    "relu": relu,
+    "log": log,
+    "rsqrt": rsqrt,
+    "maximum": lambda v: maximum(v, 0.0),
+    "minimum": lambda v: minimum(v, -v),
+    "clip": lambda v: clip(v, 1.0),
+    "division": lambda v: 1 / v,
+}
+INFINITE = float("inf")
+ENDS = (0.0, 1e-6, 1.0, 20.0, 86.0, 87.3, 88.0, 88.3, 88.5, 88.7, 88.8, 89.0, 95.0, 103.0, 104.0, 200.0, 1e30, INFINITE)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_scan_ends_where_torch_does(function, dtype):
+    """0, infinity and NaN come where they must, so that nobody who looks for them is misled."""
+
+    class Ends(Cell):
+        gates = ("a",)
+        params = ("k",)
+
+        def step(self, x, s, R, p):
+            return s.next(h=FUNCTIONS[function](x.a + p.k * s.h))  # in the loop, since it reads the state
+
+    x = torch.tensor([*ENDS, *(-v for v in ENDS), NAN], dtype=dtype)[:, None, None]
+    found = {}
+    for engine in ("eager", "scan"):
+        layer = Recurrent(Ends(), 1, 1, engine=engine).to(dtype)
+        with torch.no_grad():
+            for name, value in layer.named_parameters():
+                value.fill_(float(name == "W"))
+            found[engine] = layer(x)[0].flatten()
+    # tanh is made of 1 / (1 + exp): near 0 it has the absolute error of 1.
+    rtol, atol = (1e-6, 2e-7 if function == "tanh" else 1e-44) if dtype == torch.float32 else (1e-12, 0)
+    torch.testing.assert_close(found["scan"], found["eager"], rtol=rtol, atol=atol, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_state_can_be_pickled(name):
+    layer = Run(CASES[name], "eager").layer()
+    state = state_of(layer, 2)
+    again = pickle.loads(pickle.dumps(state))
+    assert type(again) is type(state) and again._fields == layer.cell.states
+    x = inputs(layer, [3, 2], 3)
+    for a, b in zip(layer(x, again)[1], layer(x, state)[1], strict=True):
+        assert a.equal(b)
 
 
 @pytest.mark.parametrize(("rows", "steps"), list(itertools.product((0, 2), (0, 3))))

@@ -20,14 +20,20 @@ from torch import Tensor, nn  # noqa: E402
 import riverrun.nn.layers  # noqa: E402
 from riverrun.data.padded import Padded  # noqa: E402
 from riverrun.decode.scorer import Chain  # noqa: E402
+from riverrun.nn.layers.adaptive_softmax import AdaptiveSoftmax  # noqa: E402
 from riverrun.nn.layers.affixes import Affixes  # noqa: E402
+from riverrun.nn.layers.blackout import BlackOut  # noqa: E402
 from riverrun.nn.layers.chars import CharCNN, CharRNN  # noqa: E402
 from riverrun.nn.layers.crf import CRF  # noqa: E402
 from riverrun.nn.layers.dropout import Dropout  # noqa: E402
 from riverrun.nn.layers.embed import Embedding  # noqa: E402
+from riverrun.nn.layers.full_softmax import FullSoftmax  # noqa: E402
+from riverrun.nn.layers.ngrams import HashedNgrams  # noqa: E402
 from riverrun.nn.layers.recurrent import Recurrent  # noqa: E402
+from riverrun.nn.layers.sampled_softmax import SampledSoftmax  # noqa: E402
 from riverrun.nn.layers.softmax import Softmax  # noqa: E402
 from riverrun.nn.layers.stack import Stack  # noqa: E402
+from riverrun.nn.layers.symbol_dropout import SymbolDropout  # noqa: E402
 from riverrun.nn.layers.wiring import Add, Highway, Take  # noqa: E402
 
 pytestmark = pytest.mark.train
@@ -93,6 +99,29 @@ def looked_up(layer: nn.Module, x: Padded, tags: Padded) -> list[Out]:
     return [x.with_data(layer(x.zeroed().data))]
 
 
+def over_symbols(layer: nn.Module, x: Padded, tags: Padded) -> list[Out]:
+    """The log probabilities at every position, and those of the tags by the way that training takes."""
+    vectors = x.zeroed()
+    flat = vectors.data.flatten(0, 1)
+    wanted = tags.zeroed().data.flatten()
+    found = layer.log_probs(flat).view(*vectors.data.shape[:2], layer.size)
+    likelihood = layer.nll(flat, wanted).view(vectors.data.shape[:2])
+    return [x.with_data(found), x.with_data(likelihood)]
+
+
+def ngrams(layer: nn.Module, x: Padded, tags: Padded) -> list[Out]:
+    """What the last three symbols add to the scores."""
+    ids = nn.functional.pad(x.zeroed().data, (3, 0), value=-1)
+    context = ids.unfold(1, 3, 1)[:, 1:]
+    added = layer.windows(layer.starts(context).flatten(0, 1)).take(torch.arange(layer.size))
+    return [x.with_data(added.view(*x.data.shape, layer.size))]
+
+
+def dropped(layer: nn.Module, x: Padded, tags: Padded) -> list[Out]:
+    vectors = torch.stack([x.zeroed().data.double()] * 2, -1)
+    return [x.with_data(layer(x.zeroed().data, vectors))]
+
+
 CASES: dict[str, Case] = {
     "recurrent": Case(lambda: Recurrent("gru", SIZE, 3), stateful),
     "recurrent reverse": Case(lambda: Recurrent("lstm", SIZE, 3, reverse=True), stateful),
@@ -120,11 +149,21 @@ CASES: dict[str, Case] = {
     "softmax": Case(lambda: Softmax(SIZE, TAGS), head),
     "crf additive": Case(lambda: CRF(SIZE, TAGS), head),
     "crf pairwise": Case(lambda: CRF(SIZE, TAGS, potentials="pairwise"), head),
+    "full softmax": Case(lambda: FullSoftmax(SIZE, TAGS), over_symbols),
+    "full softmax in chunks": Case(lambda: FullSoftmax(SIZE, TAGS, chunk=1), over_symbols),
+    "adaptive softmax": Case(lambda: AdaptiveSoftmax(SIZE, 9, cutoffs=[2, 5], factor=2.0), over_symbols),
+    "sampled softmax": Case(lambda: SampledSoftmax(SIZE, TAGS, samples=2), over_symbols),
+    "blackout": Case(lambda: BlackOut(SIZE, TAGS, samples=2), over_symbols),
+    "ngrams": Case(lambda: HashedNgrams(IDS, order=4, buckets=30), ngrams, ids=True),
+    "dropout of symbols": Case(lambda: SymbolDropout(0.5), dropped, ids=True),
     "take": Case(Take, joined),
     "add": Case(Add, joined),
     "highway": Case(lambda: Highway(SIZE), joined),
 }
-COVERED = {Recurrent, Stack, CharCNN, CharRNN, Affixes, Embedding, Dropout, Softmax, CRF, Take, Add, Highway}
+COVERED = {
+    *(Recurrent, Stack, CharCNN, CharRNN, Affixes, Embedding, Dropout, Softmax, CRF, Take, Add, Highway),
+    *(FullSoftmax, AdaptiveSoftmax, SampledSoftmax, BlackOut, HashedNgrams, SymbolDropout),
+}
 
 
 def made(case: Case) -> nn.Module:
@@ -138,7 +177,7 @@ def made(case: Case) -> nn.Module:
 def inputs(case: Case, lengths: list[int], garbage: float = float("nan")) -> tuple[Padded, Padded]:
     """A batch and tags; where nothing may be read stands garbage."""
     generator = torch.Generator().manual_seed(3)
-    counts, width = torch.tensor(lengths), max(lengths, default=0) + 1
+    counts, width = torch.tensor(lengths, dtype=torch.long), max(lengths, default=0) + 1
     tags = torch.randint(0, TAGS, (len(lengths), width), generator=generator)
     if case.ids:
         data = torch.randint(0, IDS, (len(lengths), width), generator=generator)

@@ -21,12 +21,23 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
+from riverrun.config.lm import LmTrain  # noqa: E402
 from riverrun.config.train import Train  # noqa: E402
 from riverrun.data.batch import Batch  # noqa: E402
 from riverrun.data.padded import Padded  # noqa: E402
+from riverrun.decode.state import State  # noqa: E402
+from riverrun.errors import CheckpointError  # noqa: E402
+from riverrun.nn.layers.dropout import Dropout  # noqa: E402
+from riverrun.nn.layers.embed import Embedding  # noqa: E402
+from riverrun.nn.layers.full_softmax import FullSoftmax  # noqa: E402
+from riverrun.nn.layers.ngrams import HashedNgrams  # noqa: E402
+from riverrun.nn.layers.sampled_softmax import SampledSoftmax  # noqa: E402
+from riverrun.nn.layers.stack import Stack  # noqa: E402
 from riverrun.nn.models.loss import Loss  # noqa: E402
+from riverrun.nn.models.recurrent_lm import RecurrentLM  # noqa: E402
+from riverrun.nn.models.stepper import NetStepper  # noqa: E402
 from riverrun.train import events  # noqa: E402
-from riverrun.train.average import Average  # noqa: E402
+from riverrun.train.average import Average, averaging_begins  # noqa: E402
 from riverrun.train.checkpoint import Checkpoints  # noqa: E402
 from riverrun.train.interrupt import interruptible  # noqa: E402
 from riverrun.train.learner import Learner  # noqa: E402
@@ -76,6 +87,56 @@ class Words:
             yield Batch(words=Padded.of([rng.integers(0, 9, length) for length in (*rng.integers(2, 6, 2), 0, 1)]))
 
 
+SYMBOLS = 9
+
+
+def carrying(
+    *,
+    dropout: float = 0.3,
+    seed: int = 0,
+    sparse: bool = False,
+    output: str = "full",
+    dtype: torch.dtype = torch.float64,
+) -> RecurrentLM:
+    """A language model, whose state goes on from batch to batch."""
+    torch.manual_seed(seed)
+    embedding = Embedding(SYMBOLS, 4, sparse=sparse)
+    softmax = FullSoftmax(4, SYMBOLS) if output == "full" else SampledSoftmax(4, SYMBOLS, samples=3, sparse=sparse)
+    net = RecurrentLM(
+        embedding,
+        Stack("lstm", 4, 4, layers=2, dropout=dropout, weight_drop=dropout),
+        softmax,
+        ngrams=HashedNgrams(SYMBOLS, order=3, buckets=40),
+        symbol_dropout=dropout,
+        output_dropout=Dropout(dropout, variational=True),
+        ar=0.1,
+        tar=0.1,
+    )
+    return net.double()
+
+
+class Stream:
+    """Three places of a text of 60 symbols, read side by side in windows whose lengths are drawn for each epoch."""
+
+    text = np.random.default_rng(9).integers(0, SYMBOLS, (3, 20))
+
+    def edges(self, epoch: int) -> list[int]:
+        return [0, *sorted(np.random.default_rng((7, epoch)).choice(np.arange(1, 19), 5, replace=False)), 19]
+
+    def count(self, epoch: int) -> int:
+        return 6
+
+    def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        for index, (begin, end) in list(enumerate(pairwise(self.edges(epoch))))[start:]:
+            lengths = np.full(3, end - begin)
+            lengths[2] = max(0, lengths[2] - (end == 19))  # the last place ends early
+            yield Batch(
+                ids=Padded(self.text[:, begin:end], lengths),
+                targets=Padded(self.text[:, begin + 1 : end + 1], lengths),
+                fresh=np.full(3, index == 0),
+            )
+
+
 def evaluation(net: Net) -> Callable[[], dict[str, float]]:
     """A score that goes up and down with the weights."""
 
@@ -87,11 +148,32 @@ def evaluation(net: Net) -> Callable[[], dict[str, float]]:
     return evaluate
 
 
-def run(folder: Path, train: Train, *, resume: bool = False, until: int | None = None, seed: int = 0) -> list[object]:
+def scored(net: RecurrentLM) -> Callable[[], dict[str, float]]:
+    """The likelihood of a text, read from its beginning while the training is in the middle of another."""
+
+    def evaluate() -> dict[str, float]:
+        model = NetStepper(net, bos=0)
+        scores, _ = model.score(Padded.of([range(SYMBOLS), [1, 2, 3]]), model.start(rows=2))
+        return {"f1": float(np.sin(1e3 * float(scores.sum())))}
+
+    return evaluate
+
+
+def run(
+    folder: Path,
+    train: Train,
+    *,
+    resume: bool = False,
+    until: int | None = None,
+    seed: int = 0,
+    carries: bool = False,
+    **more: object,
+) -> list[object]:
     """The events of a training, which is dropped at a step without a word, as a killed process is."""
-    net = Net(seed=seed)
+    net = carrying(seed=seed, **more) if carries else Net(seed=seed)
+    loader, evaluate = (Stream(), scored(net)) if carries else (Words(), evaluation(net))
     seen = []
-    for event in fit(net, Words(), train, checkpoints=Checkpoints(folder), evaluate=evaluation(net), resume=resume):
+    for event in fit(net, loader, train, checkpoints=Checkpoints(folder), evaluate=evaluate, resume=resume):
         seen.append(event)
         if isinstance(event, events.Step) and event.step == until:
             break
@@ -150,6 +232,189 @@ def test_a_resumed_run_is_the_run_that_never_stopped(tmp_path, optimizer, schedu
         if isinstance(event, events.Step):
             assert (event.loss, event.rate, event.norm, event.parts) == steps[event.step]
     assert (third[-1].best, third[-1].best_step) == (whole[-1].best, whole[-1].best_step)
+
+
+def a_resumed_run_carries_on(folder: Path, train: Train, **more: object) -> None:
+    whole = run(folder / "whole", train, carries=True, **more)
+    run(folder / "parts", train, until=5, carries=True, **more)
+    second = run(folder / "parts", train, resume=True, until=10, seed=7, carries=True, **more)
+    third = run(folder / "parts", train, resume=True, seed=8, carries=True, **more)
+    assert second[0].resumed and second[0].step == 4 and third[0].step == 9
+    assert contents(folder / "parts") == contents(folder / "whole")
+    steps = {e.step: (e.loss, e.rate, e.norm, e.parts) for e in whole if isinstance(e, events.Step)}
+    for event in (*second, *third):
+        if isinstance(event, events.Step):
+            assert (event.loss, event.rate, event.norm, event.parts) == steps[event.step]
+
+
+# Checkpoints in the middle of an epoch, evaluations too.
+CARRYING = LmTrain(rate=0.05, steps=14, epochs=9, evaluate_every=3, checkpoint_seconds=1e-9, device="cpu", batch=3)
+
+
+SAMPLED = {"output": "sampled", "sparse": True}
+
+
+@pytest.mark.parametrize(
+    ("settings", "more"),
+    [
+        ({"optimizer": "sgd", "rate": 0.5}, {}),
+        ({"optimizer": "sgd", "rate": 0.5}, SAMPLED),
+        ({"optimizer": "sgd", "rate": 0.5, "momentum": 0.9, "accumulate": 2, "schedule": "plateau"}, {}),
+        ({"optimizer": "adam", "bptt_jitter": True, "bptt": 3, "ema": 0.9}, {}),
+        ({"optimizer": "asgd", "rate": 0.5, "evaluate_every": 1, "steps": 20}, SAMPLED),
+    ],
+    ids=["sgd", "sampled", "accumulated", "jitter", "averaged"],
+)
+def test_a_resumed_run_carries_its_state_on(tmp_path, settings, more):
+    train = LmTrain(**({name: getattr(CARRYING, name) for name in CARRYING.__struct_fields__} | settings))
+    a_resumed_run_carries_on(tmp_path, train, **more)
+
+
+def stream(learner: Learner, count: int, *, size: int = 1, epoch: int = 0) -> list[float]:
+    """The losses, per token, of updates of so many batches each."""
+    batches = list(Stream().batches(epoch))[:count]
+    return [learner.update(batches[k : k + size], rate=0.5).loss for k in range(0, len(batches), size)]
+
+
+def small(train: Train = CARRYING, **more: object) -> Learner:
+    return Learner(carrying(dropout=0.0, **more), train, torch.device("cpu"))
+
+
+def test_accumulated_windows_are_one_after_the_other() -> None:
+    """The sum of the losses of consecutive windows is that of the long window, whose gradient goes back further."""
+    train = LmTrain(optimizer="sgd", rate=0.5, clip=None, ar=0.0, tar=0.0)
+    one, many = (Learner(carrying(dropout=0.0), train, torch.device("cpu")) for _ in range(2))
+    for learner in (one, many):
+        learner.model.ar = learner.model.tar = 0.0
+    batches = list(Stream().batches(0))
+    ids = Padded(Stream.text[:, :-1], np.array([19, 19, 18]))
+    whole = Batch(ids=ids, targets=Padded(Stream.text[:, 1:], ids.lengths), fresh=np.ones(3, bool))
+    long, short = one.update([whole], rate=0.5), many.update(batches, rate=0.5)
+    assert long.tokens == short.tokens == 56
+    np.testing.assert_allclose(short.loss, long.loss, rtol=1e-12)
+    assert not np.isclose(short.norm, long.norm, rtol=1e-6)
+    for name, value in one.carried.moving.items():
+        torch.testing.assert_close(many.carried.moving[name], value, rtol=1e-12, atol=1e-14)
+
+
+def test_the_carried_state_has_no_past_and_begins_anew_where_a_row_is_fresh() -> None:
+    learner = small()
+    seen: list[State | None] = []
+    loss = learner.model.loss
+    learner.model.loss = lambda batch, state: seen.append(state) or loss(batch, state)
+    stream(learner, 6)
+    assert seen[0] is None
+    assert all(not value.requires_grad for state in seen[1:] for value in state.moving.values())
+    assert all(float(state.moving["1.h"].abs().sum()) > 0 for state in seen[1:])
+    expected = learner.model.loss(next(iter(Stream().batches(1))).map(torch.from_numpy), None)[0].sum.item()
+    found = learner.model.loss(next(iter(Stream().batches(1))).map(torch.from_numpy), learner.carried)[0].sum.item()
+    assert expected == found
+
+
+def test_an_evaluation_does_not_disturb_the_carried_state() -> None:
+    learners = [small(), small()]
+    for learner in learners:
+        stream(learner, 2)
+    learners[1].evaluate(scored(learners[1].model))
+    found = [learner.update(list(Stream().batches(0))[2:3], rate=0.5) for learner in learners]
+    assert found[0] == found[1]
+
+
+def test_an_update_that_is_left_out_leaves_the_state() -> None:
+    learner = small()
+    stream(learner, 2)
+    before = {name: value.clone() for name, value in learner.carried.moving.items()}
+    weight = learner.model.embedding.weight
+    with torch.no_grad():
+        kept, weight[:] = weight.clone(), torch.nan
+    assert not learner.update(list(Stream().batches(0))[2:4], rate=0.5).finite
+    with torch.no_grad():
+        weight.copy_(kept)
+    assert all(torch.equal(value, before[name]) for name, value in learner.carried.moving.items())
+    assert learner.update(list(Stream().batches(0))[2:3], rate=0.5).finite
+
+
+def test_a_rollback_takes_the_carried_state_back(tmp_path) -> None:
+    net = carrying(dropout=0.0)
+    seen: list[State | None] = []
+    loss = net.loss
+
+    def spoilt(batch: Batch, state: State | None) -> tuple[Loss, State]:
+        seen.append(state)
+        found, after = loss(batch, state)
+        return Loss(found.sum * (np.nan if len(seen) == 6 else 1), found.tokens, found.sequences), after
+
+    net.loss = spoilt
+    train = LmTrain(optimizer="sgd", nan="rollback", evaluate_every=3, steps=8, device="cpu", batch=3)
+    happened = list(fit(net, Stream(), train, checkpoints=Checkpoints(tmp_path), evaluate=scored(net)))
+    (back,) = (event for event in happened if isinstance(event, events.RolledBack))
+    assert (back.failed, back.step) == (6, 3)
+    again, first = seen[6].moving, seen[3].moving  # of the fourth step, both times
+    assert all(torch.equal(value, first[name]) for name, value in again.items())
+
+
+@pytest.mark.parametrize("output", ["full", "sampled"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"optimizer": "sgd"},
+        {"optimizer": "sgd", "clip": 0.01},
+        {"optimizer": "sgd", "momentum": 0.9},
+        {"optimizer": "sgd", "weight_decay": 0.1},
+        {"optimizer": "asgd"},
+        {"optimizer": "adam"},
+        {"optimizer": "adamw", "weight_decay": 0.1},
+        {"optimizer": "sgd", "ema": 0.9},
+    ],
+    ids=str,
+)
+def test_a_gradient_of_some_rows_changes_what_the_whole_one_does(settings, output) -> None:
+    found = []
+    for sparse in (False, True):
+        learner = small(LmTrain(**{"clip": 5.0, **settings}), sparse=sparse, output=output)
+        if settings["optimizer"] == "asgd":
+            learner.begin_averaging()
+        torch.manual_seed(3)
+        updates = stream(learner, 6, size=2)
+        found.append((updates, learner.weights()))
+    np.testing.assert_allclose(found[1][0], found[0][0], rtol=1e-11)
+    for name, value in found[0][1].items():
+        torch.testing.assert_close(found[1][1][name], value, rtol=1e-9, atol=1e-11)
+
+
+def test_the_rate_follows_the_length_of_a_drawn_window(tmp_path) -> None:
+    for jitter in (False, True):
+        train = LmTrain(
+            optimizer="sgd", rate=0.3, bptt=4, bptt_jitter=jitter, epochs=1, accumulate=2, device="cpu", batch=3
+        )
+        happened = fit(carrying(), Stream(), train, checkpoints=Checkpoints(tmp_path / str(jitter)))
+        rates = [event.rate for event in happened if isinstance(event, events.Step)]
+        lengths = np.diff(Stream().edges(0))
+        expected = 0.3 * lengths.reshape(3, 2).mean(1) / 4 if jitter else [0.3] * 3
+        np.testing.assert_allclose(rates, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "value"), [("bptt", 5), ("bptt_jitter", True), ("batch", 4)])
+def test_another_cut_of_the_stream_cannot_be_resumed(tmp_path, name, value) -> None:
+    run(tmp_path, CARRYING, until=4, carries=True)
+    other = LmTrain(**({n: getattr(CARRYING, n) for n in CARRYING.__struct_fields__} | {name: value}))
+    with pytest.raises(
+        CheckpointError, match=f"was trained with train.{name} = .*, received {value}; a training cannot"
+    ):
+        run(tmp_path, other, resume=True, carries=True)
+
+
+@given(st.lists(st.integers(0, 6), max_size=30))
+def test_averaging_begins_where_merity_begins_it(losses) -> None:
+    """Algorithm 1 of the paper, as its authors run it: the loss of each epoch against those more than five before."""
+    logs: list[int] = []
+    began = None
+    for number, loss in enumerate(losses):
+        if began is None and len(logs) > 5 and loss > min(logs[:-5]):
+            began = number
+        logs.append(loss)
+    ours = next((k for k in range(len(losses)) if averaging_begins([-loss for loss in losses[: k + 1]])), None)
+    assert ours == began
 
 
 # Saved after each step, so that a signal is likely to come while a checkpoint is written.

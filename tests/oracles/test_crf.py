@@ -269,6 +269,40 @@ def test_mistakes_are_said() -> None:
         choose_engine(second, "numba")
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("lengths", "message"),
+    [
+        ([2, 4], r"lengths must be from 0 to 3 .*received 2 to 4"),
+        ([-1, 3], r"lengths must be from 0 to 3 .*received -1 to 3"),
+        ([2.0, 3.0], r"lengths must be whole numbers, .*received float32"),
+    ],
+)
+def test_lengths_are_checked_before_anything_is_read(lengths: list[float], message: str, engine: str) -> None:
+    """The compiled loops would read and write behind their arrays."""
+    zeros = torch.zeros
+    chain = Chain(zeros(2, 3, 2), zeros(2, 2), zeros(2), zeros(2), torch.tensor(lengths))
+    tags = Padded(zeros(2, 3, dtype=torch.long), torch.tensor([3, 3]))
+    for run in (log_partition, marginals, lambda chain, engine: log_likelihood(chain, tags, engine=engine)):
+        with pytest.raises(ShapeError, match=message):
+            run(chain, engine=engine)
+
+
+def test_only_the_torch_engine_has_second_derivatives() -> None:
+    chain, path = draw("shared", [3, 2], tags=2)
+    chain = Chain(
+        *(part.detach().nan_to_num(0.5).requires_grad_() for part in list(vars(chain).values())[:4]), chain.lengths
+    )
+    for function in (log_partition, lambda chain, engine: log_likelihood(chain, path, engine=engine)):
+        value = function(chain, engine="numba").sum()  # of which the incoming gradient needs none itself
+        with pytest.raises(ConfigError, match=r"first derivatives only, .*create_graph=True.*use engine='torch'"):
+            torch.autograd.grad(value, chain.emissions, create_graph=True)
+        assert torch.autograd.grad(value, chain.emissions)[0].isfinite().all()
+        (first,) = torch.autograd.grad(function(chain, engine="torch").sum(), chain.emissions, create_graph=True)
+        (second,) = torch.autograd.grad(first.square().sum(), chain.emissions)
+        assert second.abs().sum() > 0
+
+
 def test_a_second_order_chain_has_a_likelihood_too() -> None:
     torch.manual_seed(1)
     parts = [torch.randn(1, 3, 2), torch.randn(2, 2, 2), torch.randn(3, 2), torch.randn(3, 2)]

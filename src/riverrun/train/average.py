@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-# Merity et al. 2018: averaging begins when an evaluation is worse than the best of those before the last five.
+# Merity et al. 2018: averaging begins when an evaluation is worse than the best one, the five just before it left out.
 NONMONOTONE = 5
 
 
@@ -64,9 +64,10 @@ class Average:
 
 
 def averaging_begins(scores: Sequence[float]) -> bool:
-    """Whether the last score (higher is better) is worse than the best of those before the last five.
+    """Whether the last score (higher is better) is worse than the best of those before the five that it follows.
 
-    >>> averaging_begins([1, 2, 3, 3, 3, 3, 3]), averaging_begins([1, 2, 3, 3, 3, 3, 3, 2])
+    >>> averaging_begins([1, 2, 3, 3, 3, 3, 3, 2]), averaging_begins([1, 2, 3, 3, 3, 3, 3, 3, 2])
     (False, True)
     """
-    return len(scores) > NONMONOTONE and scores[-1] < max(scores[:-NONMONOTONE])
+    before = scores[: -NONMONOTONE - 1]
+    return len(before) > 0 and scores[-1] < max(before)

@@ -4,7 +4,8 @@ A checkpoint is written under another name, waited for and renamed, so that a na
 whatever kills the process. It holds no pickles::
 
     checkpoint/1200/model.safetensors   the weights that were evaluated (the averaged ones, where there is an average)
-                    state.safetensors   the rest: optimiser, random generators, the weights behind the average
+                    state.safetensors   the rest: optimiser, random generators, the weights behind the average, and
+                                        what a net remembers of the text before the next batch
                     checkpoint.json     progress, settings, score, and the sha256 of the two files
 """
 
@@ -18,6 +19,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from torch import Tensor
@@ -40,14 +42,14 @@ class Record(msgspec.Struct, frozen=True):
     Args:
         format: of the folder.
         progress: where the training stood.
-        settings: of the training.
+        settings: of the training, as they stand in a recipe.
         score: the dev metric of these weights, signed so that higher is better; None where they were not evaluated.
         files: name -> sha256.
     """
 
     format: int
     progress: Progress
-    settings: Train
+    settings: dict[str, Any]
     score: float | None
     files: dict[str, str]
 
@@ -144,7 +146,8 @@ class Checkpoints:
                 write_durably(temporary / name, data)
             files = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
             finite = score if score is None or math.isfinite(score) else None
-            record = Record(format=FORMAT, progress=progress, settings=settings, score=finite, files=files)
+            said = msgspec.to_builtins(settings)
+            record = Record(format=FORMAT, progress=progress, settings=said, score=finite, files=files)
             write_durably(temporary / RECORD, msgspec.json.encode(record))
             sync_folder(temporary)
             self._discard(progress.step)
@@ -152,10 +155,12 @@ class Checkpoints:
             sync_folder(self.folder)
         except OSError as error:
             shutil.rmtree(temporary, ignore_errors=True)
-            raise CheckpointError(
-                f"{target}: the checkpoint could not be written: {error.strerror}. The checkpoints before it are "
-                f"untouched; where there is room again, --resume goes on from them"
-            ) from error
+            kept = (
+                "The checkpoints before it are untouched; where there is room again, --resume goes on from them"
+                if self.steps()
+                else "It is the first one, so that nothing is kept yet; make room, or write to another disk with --out"
+            )
+            raise CheckpointError(f"{target}: the checkpoint could not be written: {error.strerror}. {kept}") from error
         with suppress(OSError, CheckpointError):  # what is too many now can go with the next one
             self._prune()
         return target

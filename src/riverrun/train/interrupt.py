@@ -34,10 +34,11 @@ class Stop:
 
 @contextmanager
 def interruptible() -> Iterator[Stop]:
-    """Within it, the first Ctrl-C sets the flag and the second raises KeyboardInterrupt.
+    """Within it, the first Ctrl-C sets the flag and the second raises KeyboardInterrupt; SIGTERM does the same, with
+    which a machine's manager asks a process to end.
 
-    Signals belong to the main thread: elsewhere only ``request`` sets the flag. So it is where Ctrl-C is ignored (in a
-    script's background job), or handled by something that is not Python.
+    Signals belong to the main thread: elsewhere only ``request`` sets the flag. So it is for a signal that is ignored
+    (Ctrl-C in a script's background job), or handled by something that is not Python.
 
     >>> with interruptible() as stop:
     ...     signal.raise_signal(signal.SIGINT)
@@ -45,8 +46,7 @@ def interruptible() -> Iterator[Stop]:
     True
     """
     stop = Stop()
-    ignored = signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None)
-    if ignored or threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread():
         yield stop
         return
 
@@ -55,8 +55,12 @@ def interruptible() -> Iterator[Stop]:
             raise KeyboardInterrupt
         stop.request()
 
-    before = signal.signal(signal.SIGINT, on_signal)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    ours = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
     try:
+        for number in ours:
+            signal.signal(number, on_signal)
         yield stop
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in ours.items():
+            signal.signal(number, handler)

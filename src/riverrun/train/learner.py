@@ -12,11 +12,12 @@ from torch import Tensor, nn
 
 from riverrun.config.train import Train
 from riverrun.data.batch import Batch
+from riverrun.decode.state import State
 from riverrun.errors import CheckpointError, ConfigError
 from riverrun.nn.models.loss import Loss
 from riverrun.nn.models.scorer import to_tensor
 from riverrun.train.average import Average
-from riverrun.train.optim import optimizer, scale_gradients, set_rate
+from riverrun.train.optim import numbers, optimizer, scale_gradients, step
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,10 @@ class Update:
 class Learner:
     """A model in training.
 
+    A model that says ``carries = True`` remembers the batches before: its ``loss(batch, state)`` gives a ``Loss`` and
+    the state after the batch, which the next one is given, without gradients. The first one is given None; the model
+    begins anew the rows that a batch calls ``fresh``. An update that is left out leaves the state as it was, too.
+
     Args:
         model: an ``nn.Module`` whose ``loss(batch)`` is a ``Loss``; moved to the device.
         settings: of the training.
@@ -58,6 +63,8 @@ class Learner:
         if not self.trained:
             raise ConfigError("the model has no parameters to train; expected at least one that is not frozen")
         self.optimizer = optimizer(self.trained.values(), settings)
+        self.carries = bool(getattr(model, "carries", False))
+        self.carried: State | None = None
         self.average: Average | None = None
         if settings.ema is not None:
             self.average = Average(self.trained, decay=settings.ema)
@@ -68,12 +75,12 @@ class Learner:
         The sums are divided after all were added: cutting a batch into several changes nothing.
         """
         self.optimizer.zero_grad(set_to_none=True)
+        before = self.carried
         tokens = sequences = 0
         total: Tensor | float = 0.0
         parts: dict[str, Tensor | float] = {}
         for batch in batches:
-            with self._autocast():
-                loss: Loss = self.model.loss(batch.map(lambda array: to_tensor(array, self.device)))  # type: ignore[operator]
+            loss = self._loss(batch.map(lambda array: to_tensor(array, self.device)))
             loss.sum.backward()  # type: ignore[no-untyped-call]
             tokens += int(loss.tokens)
             sequences += int(loss.sequences)
@@ -82,7 +89,11 @@ class Learner:
                 parts[name] = parts.get(name, 0.0) + part.detach().double()
 
         divisor = {"token-mean": max(1, tokens), "sequence-mean": max(1, sequences), "sum": 1}[self.settings.reduce]
-        gradients = [weight.grad for weight in self.trained.values() if weight.grad is not None]
+        gradients = []
+        for weight in self.trained.values():
+            if weight.grad is not None:
+                weight.grad = weight.grad.coalesce() if weight.grad.is_sparse else weight.grad
+                gradients.append(numbers(weight.grad))
         update = Update(
             norm=scale_gradients(gradients, divisor=divisor, limit=self.settings.clip),
             loss=float(total) / divisor,
@@ -90,11 +101,20 @@ class Learner:
             tokens=tokens,
         )
         if update.finite:
-            set_rate(self.optimizer, rate)
-            self.optimizer.step()
+            step(self.optimizer, rate=rate)
             if self.average is not None:
                 self.average.update()
+        else:
+            self.carried = before
         return update
+
+    def _loss(self, batch: Batch) -> Loss:
+        with self._autocast():
+            if not self.carries:
+                return self.model.loss(batch)  # type: ignore[no-any-return,operator]
+            loss, state = self.model.loss(batch, self.carried)  # type: ignore[operator]
+        self.carried = state.map(torch.detach)
+        return loss  # type: ignore[no-any-return]
 
     def begin_averaging(self) -> None:
         """From the next update on, keep the plain mean of the weights."""
@@ -126,6 +146,8 @@ class Learner:
         if self.average is not None:
             state["average.count"] = torch.tensor(self.average.count)
             state |= {f"weights.{name}": weight.detach() for name, weight in self.trained.items()}
+        if self.carried is not None:
+            state |= {f"carried.{name}": value for name, value in self.carried.moving.items()}
         return state
 
     def restore(self, weights: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
@@ -139,6 +161,10 @@ class Learner:
                 for name, weight in self.trained.items():
                     weight.copy_(state[f"weights.{name}"])
         self._restore_optimizer(state)
+        carried = {
+            name.removeprefix("carried."): v.to(self.device) for name, v in state.items() if name.startswith("carried.")
+        }
+        self.carried = State(moving=carried) if carried else None
         torch.set_rng_state(state["rng.cpu"])
         if "rng.cuda" in state and self.device.type == "cuda":
             torch.cuda.set_rng_state(state["rng.cuda"], self.device)

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol, TypedDict
 
+import msgspec
 import torch
 from torch import nn
 
@@ -26,7 +27,7 @@ FIRST_CHECKPOINT_SECONDS = 60.0
 ORDERS = 1_000_003  # a rollback adds so many to the number of the epoch: an order of the batches that was never seen
 
 # Settings that may not change when a training is resumed: they decide what the numbers in a checkpoint mean.
-FIXED = ("optimizer", "ema", "seed", "batch", "tokens", "accumulate", "metric")
+FIXED = ("optimizer", "ema", "seed", "batch", "tokens", "accumulate", "metric", "bptt", "bptt_jitter")
 
 
 class Loader(Protocol):
@@ -58,7 +59,7 @@ def fit(
     and its number of threads is set where ``settings.threads`` is given; no other global state is touched.
 
     Args:
-        model: with ``loss(batch) -> Loss``.
+        model: with ``loss(batch) -> Loss``, or one that carries a state from batch to batch, see ``Learner``.
         loader: of the training batches.
         settings: the ``[train]`` table of a recipe.
         checkpoints: where the training and its best weights are saved.
@@ -93,6 +94,7 @@ def fit(
     while _reason_to_end(progress, settings) is None:
         batches, epoch, index = next(steps)
         rate = schedule.rate(settings, step=progress.step, total=total, epoch=progress.epoch, stalls=stalls)
+        rate *= schedule.share_of_window(settings, batches)
         begin = pace.elapsed()
         update = learner.update(batches, rate=rate)
         pace.count(update.tokens, pace.elapsed() - begin)
@@ -207,12 +209,12 @@ def _to_resume(checkpoints: Checkpoints, settings: Train, *, resume: bool) -> Ch
             f"{checkpoints.folder}: expected no checkpoints of another training, received {latest.path.name}. Go on "
             f"from it with --resume, or train into another folder"
         )
+    before, now = latest.record.settings, msgspec.to_builtins(settings)
     for name in FIXED:
-        before, now = getattr(latest.record.settings, name), getattr(settings, name)
-        if before != now:
+        if name in now and before.get(name) != now[name]:
             raise CheckpointError(
-                f"{latest.path}: was trained with train.{name} = {before}, received {now}; a training cannot be "
-                f"resumed with another one. Give it {before}, or train into another folder"
+                f"{latest.path}: was trained with train.{name} = {before.get(name)}, received {now[name]}; a training "
+                f"cannot be resumed with another one. Give it {before.get(name)}, or train into another folder"
             )
     return latest
 

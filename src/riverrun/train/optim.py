@@ -38,6 +38,36 @@ def optimizer(parameters: Iterable[nn.Parameter], settings: Train) -> torch.opti
     return OPTIMIZERS[settings.optimizer](groups, settings)
 
 
+def step(optimizer: torch.optim.Optimizer, *, rate: float) -> None:
+    """Change the weights by their gradients.
+
+    A gradient of some rows alone (``is_sparse``, coalesced) changes what the whole one, with zeros elsewhere, would
+    change. Plain SGD then touches those rows only; every other rule changes all, and is given the whole gradient.
+
+    >>> weight = nn.Parameter(torch.zeros(3, 1))
+    >>> weight.grad = torch.sparse_coo_tensor([[1]], [[2.0]], (3, 1), check_invariants=True).coalesce()
+    >>> step(optimizer([weight], Train(optimizer="sgd")), rate=0.5)
+    >>> weight.flatten().tolist()
+    [0.0, -1.0, 0.0]
+    """
+    set_rate(optimizer, rate)
+    for group in optimizer.param_groups:
+        plain = isinstance(optimizer, torch.optim.SGD) and not group["momentum"] and not group["weight_decay"]
+        for weight in group["params"]:
+            gradient = weight.grad
+            if gradient is None or not gradient.is_sparse:
+                continue
+            if plain:
+                weight.detach().index_add_(0, gradient.indices()[0], gradient.values(), alpha=-rate)
+            weight.grad = None if plain else gradient.to_dense()
+    optimizer.step()
+
+
+def numbers(gradient: Tensor) -> Tensor:
+    """The numbers of a gradient, to be read or changed in place: of a sparse one, which is coalesced, of its rows."""
+    return gradient.values() if gradient.is_sparse else gradient
+
+
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """Give every parameter this learning rate."""
     for group in optimizer.param_groups:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from riverrun.config.lm import LmTrain
 from riverrun.config.train import Train
+from riverrun.data.batch import Batch
 
 PLATEAU_FACTOR = 0.5
 ONE_CYCLE_RISE = 0.3  # the share of the steps in which the rate rises, where no warm-up is given
@@ -32,6 +34,22 @@ def rate(settings: Train, *, step: int, total: int, epoch: int, stalls: int) -> 
         return settings.rate * (step + 1) / settings.warmup
     done = (step - settings.warmup) / max(1, total - settings.warmup)  # 0 to 1
     return settings.rate * SCHEDULES[settings.schedule](settings, done, epoch, stalls)
+
+
+def share_of_window(settings: Train, batches: Sequence[Batch]) -> float:
+    """What the rate is multiplied by for windows of drawn lengths: the mean length over the usual one, ``bptt``.
+
+    A short window gives a sum of few losses, whose mean would otherwise count as much as that of a long one (Merity et
+    al. 2018).
+
+    >>> from riverrun.data.padded import Padded
+    >>> share_of_window(LmTrain(bptt=4, bptt_jitter=True), [Batch(ids=Padded.of([[1, 2, 3], [4]]))])
+    0.75
+    """
+    if not isinstance(settings, LmTrain) or not settings.bptt_jitter:
+        return 1.0
+    lengths = [batch["ids"].data.shape[1] for batch in batches if "ids" in batch]
+    return sum(lengths) / len(lengths) / settings.bptt if lengths else 1.0
 
 
 def _cosine(done: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -74,3 +75,16 @@ def from_bytes(data: bytes, path: Path) -> dict[str, Tensor]:
         raise CheckpointError(
             f"{path}: expected a complete safetensors file, received {len(data)} bytes: {error}"
         ) from error
+
+
+def fingerprint(weights: Mapping[str, Tensor]) -> str:
+    """The SHA-256 of the weights by name: equal where the model is, whatever the file is.
+
+    >>> fingerprint({"w": torch.zeros(1)}) == fingerprint({"w": torch.zeros(1)})
+    True
+    """
+    digest = hashlib.sha256()
+    for name, value in sorted(weights.items()):
+        digest.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
+        digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

@@ -50,6 +50,22 @@ def compares(self, x, s, R, p):
     return s.next(h=x.i * (x.j > 0))
 
 
+def equals(self, x, s, R, p):
+    return s.next(h=x.i if s.h == 0 else x.j)
+
+
+def differs(self, x, s, R, p):
+    return s.next(h=x.i if s.h != 0 else x.j)
+
+
+def among(self, x, s, R, p):
+    return s.next(h=x.i if s.h in (0, 1) else x.j)
+
+
+def same(self, x, s, R, p):
+    return s.next(h=x.i if x.i == x.j else x.j)
+
+
 def method(self, x, s, R, p):
     return s.next(h=x.i.cumsum(0) + x.j)
 
@@ -72,6 +88,10 @@ def matrix(self, x, s, R, p):
 
 def part(self, x, s, R, p):
     return s.next(h=x.i[0] + x.j)
+
+
+def power(self, x, s, R, p):
+    return s.next(h=x.i**x.j)
 
 
 def cube(self, x, s, R, p):
@@ -124,12 +144,17 @@ def text(self, x, s, R, p):
         (dead_product, r"'dot.j' is read, but no new state depends on it"),
         (branch, r"if x.i:\n.*branches on a value"),
         (compares, r"values cannot be compared; write maximum"),
+        (equals, r"s.h == 0(.|\n)*values cannot be compared; write maximum"),
+        (differs, r"s.h != 0(.|\n)*values cannot be compared; write maximum"),
+        (among, r"in \(0, 1\)(.|\n)*values cannot be compared; write maximum"),
+        (same, r"x.i == x.j(.|\n)*values cannot be compared; write maximum"),
         (method, r"a value has no 'cumsum'; functions are written f\(v\)"),
         (library, r"np.tanh\(x.i\)(.|\n)*uses Python numbers and the functions of riverrun.nn.cells.math"),
         (numpy_number, r"expected a value of the equation or a Python number, received float64"),
         (mathematics, r"TypeError: must be real number(.|\n)*functions of riverrun.nn.cells.math"),
         (matrix, r"products with matrices are written R.gate\(v\)"),
         (part, r"a value has no parts; declare a gate"),
+        (power, r"only v \*\* 2 is known, not v \*\* x\(j\)"),
         (cube, r"only v \*\* 2 is known, not v \*\* 3"),
         (assigns, r"an equation does not assign to its inputs"),
         (no_next, r"step returns s.next\(...\), not Node"),
@@ -161,6 +186,10 @@ def fine(self, x, s, R, p):
     ("names", "message"),
     [
         ({"gates": "ij"}, r'gates is a tuple of names, write gates = \("ij",\)'),
+        ({"gates": ("i", "ﬁ")}, r"gates must be different plain words(.|\n)*received ﬁ"),
+        ({"forget": "i"}, r'forget is a tuple of names, write forget = \("i",\)'),
+        ({"forget": ("k",)}, r"forget names 'k', which is not among gates or p.<params>"),
+        ({"forget": ("p.k",)}, r"forget names 'p.k', which is not among gates or p.<params>"),
         ({"gates": ("i", "i")}, r"gates must be different plain words"),
         ({"gates": ("i", "raw")}, r"received raw"),
         ({"gates": ("i", "lambda")}, r"received lambda"),
@@ -176,6 +205,14 @@ def fine(self, x, s, R, p):
 def test_declarations_are_checked(names, message):
     with pytest.raises(CellError, match=message):
         define(fine, **names)
+
+
+def test_forget_bias_of_a_gate_without_one():
+    def step(self, x, s, R, p):
+        return s.next(h=sigmoid(R.i(s.h) + p.k) * x.j)
+
+    with pytest.raises(CellError, match=r"forget names 'i', but without x.i it has no bias; name .* as 'p.i'"):
+        define(step, params=("k",), forget=("i",))
 
 
 def test_value_of_another_graph():
@@ -221,13 +258,47 @@ def test_cells_in_recipes(spec, message):
     ("kind", "message"),
     [
         ("no_such_module:Cell", r"cannot import 'no_such_module:Cell'"),
-        ("os:nothing", r"cannot import 'os:nothing'"),
+        ("no_such_module:Cell", r"No module named 'no_such_module'; .* python -m riverrun, on PYTHONPATH or installed"),
+        (":Cell", r"cannot import ':Cell': Empty module name"),
+        ("os:nothing", r"cannot import 'os:nothing': os has no 'nothing'"),
+        ("riverrun.nn.cells.lstm:LSMT", r"riverrun.nn.cells.lstm has no 'LSMT'; did you mean 'LSTM'\?"),
         ("os:path", r"'os:path' is not a subclass of riverrun.nn.cells.Cell"),
     ],
 )
 def test_imported_cells(kind, message):
     with pytest.raises(ConfigError, match=message):
         make_cell(kind, allow_import=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "cause"),
+    [
+        ("x = 1\nclass A(Cell:\n", r"theirs.py:2: SyntaxError: .*\n    class A\(Cell:", SyntaxError),
+        (
+            "def f():\n    return 1 / 0\nf()\n",
+            r"theirs.py:2: ZeroDivisionError: .*\n    return 1 / 0",
+            ZeroDivisionError,
+        ),
+        ("import missing_module\n", r"theirs.py:1: ModuleNotFoundError: .*\n    import missing_module", ImportError),
+        ("class E(Exception): ...\nraise E('odd')\n", r"theirs.py:2: E: odd\n    raise E", Exception),
+        ("import sys\nsys.exit(3)\n", r"theirs.py:2: SystemExit: 3\n    sys.exit\(3\)", SystemExit),
+        ("import json\njson.loads('{')\n", r"theirs.py:2: JSONDecodeError: .*\n    json.loads", ValueError),
+    ],
+)
+def test_module_that_cannot_be_imported_is_named_with_its_line(text, message, cause, tmp_path, monkeypatch):
+    (tmp_path / "theirs.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match=rf"^cell: cannot import 'theirs:A': .*{message}") as caught:
+        make_cell("theirs:A", allow_import=True)
+    assert isinstance(caught.value.__cause__, cause)
+
+
+def test_mistaken_equation_of_a_users_module_is_said_as_it_is(tmp_path, monkeypatch):
+    text = "from riverrun.nn.cells import Cell\nclass A(Cell):\n    def step(self, x, s, R, p):\n        return x.raw\n"
+    (tmp_path / "wrong.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(CellError, match=r"^wrong.py:3: .*\n    step returns s.next"):
+        make_cell("wrong:A", allow_import=True)
 
 
 def test_cell_of_a_users_module():
@@ -269,6 +340,20 @@ def test_kinds_are_the_names_of_the_table(name):
     graph = make_cell(name).graph
     assert graph is not None
     assert graph.kind == name
+
+
+def test_clip_at_a_value():
+    class Clips(Cell):
+        gates = ("i",)
+        params = ("k",)
+
+        def step(self, x, s, R, p):
+            return s.next(h=clip(x.i, p.k))
+
+    graph = Clips().graph
+    assert graph is not None
+    assert repr(graph.new["h"]) == "h"
+    assert [repr(n) for n in graph.nodes] == ["x(i)", "p(k)", "min(x, p)", "neg(p)", "h"]
 
 
 def test_infinite_clip_is_none():

@@ -32,6 +32,8 @@ def first(data: dict[str, Any], op: str) -> list[Any]:
         (lambda d: d.update(format=2), "has format 2; this version reads 1"),
         (lambda d: d.pop("nodes"), "damaged: KeyError: 'nodes'"),
         (lambda d: d.update(gates=["i)\nimport os", "f", "g", "o"]), "is not a plain word"),
+        (lambda d: d.update(gates=["ﬁ", "f", "g", "o"]), "'ﬁ' is not a plain word"),
+        (lambda d: d.update(forget=["k"]), r"no gate or parameter \('k',\)"),
         (lambda d: d.update(states=["h", "__class__"]), "is not a plain word"),
         (lambda d: d.update(new=[0, 10**6]), "damaged: IndexError"),
         (lambda d: d.update(new=[0]), "damaged: ValueError"),
@@ -46,6 +48,7 @@ def first(data: dict[str, Any], op: str) -> list[Any]:
         (lambda d: first(d, "s").__setitem__(2, "k"), "'s' of 'k'"),
         (lambda d: d.update(widths=[["h", "huge"]]), "'huge' is not one of the sizes"),
         (lambda d: first(d, "sigmoid").__setitem__(4, "lambda"), "'lambda' is not a plain word"),
+        (lambda d: first(d, "sigmoid").__setitem__(4, "ﬁ"), "'ﬁ' is not a plain word"),
         (lambda d: d["nodes"].append(["const", [], math.nan, "hidden", None]), "a constant is not a number"),
         (lambda d: d["nodes"].append(["gt", [0, 0], None, "hidden", None]), "unknown operation 'gt'"),
     ],
@@ -59,6 +62,10 @@ def test_damage_is_found(change, message):
 def test_not_a_graph(broken):
     with pytest.raises(CheckpointError, match="the cell's graph"):
         loads(broken)
+
+
+def test_graph_of_an_older_version():
+    loads(text(lambda d: d.pop("forget")))
 
 
 def test_unharmed():

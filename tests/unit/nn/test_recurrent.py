@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import io
+import pickle
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -14,7 +17,9 @@ import riverrun.nn  # noqa: E402
 from riverrun.data.padded import Padded  # noqa: E402
 from riverrun.errors import CheckpointError, ConfigError, ShapeError, StateError  # noqa: E402
 from riverrun.nn.cells import Cell, RecurrentDropout, TracedCell, make_cell  # noqa: E402
-from riverrun.nn.engines import Ran, kernel, scan, watch  # noqa: E402
+from riverrun.nn.engines import Ran, kernel, program, scan, vendor, watch  # noqa: E402
+from riverrun.nn.engines.table import explain  # noqa: E402
+from riverrun.nn.layers import recurrent  # noqa: E402
 from riverrun.nn.layers.convert import from_torch, to_torch  # noqa: E402
 from riverrun.nn.layers.recurrent import Recurrent  # noqa: E402
 from riverrun.nn.layers.stack import Stack  # noqa: E402
@@ -48,7 +53,7 @@ class Untraced(Cell):
             {"engine": "vendor"},
             "engine='vendor' cannot run GRU.. on cpu in float32: torch has",
         ),
-        (("lstm", 3, 4), {"engine": "scan"}, "the recurrence is dense: its units see each other at every step"),
+        (("lstm", 3, 4), {"engine": "scan"}, "its units see each other at every step, as in every dense recurrence"),
         ((Untraced(), 3, 4), {"engine": "scan"}, "the cell has no graph"),
         ((RecurrentDropout(make_cell("lstm")), 3, 4), {"engine": "vendor"}, "torch has no such cell"),
     ],
@@ -145,6 +150,135 @@ def test_shapes_are_checked():
         layer(torch.zeros(2, 5, 3), layer.initial_state(1))
     with pytest.raises(StateError, match=r"a state belongs to one layer and one batch"):
         layer(torch.zeros(2, 5, 3), layer.initial_state(2)[:1])
+
+
+@pytest.mark.parametrize("name", ["lstm", "sru", "mogrifier"])
+def test_types_are_checked(name):
+    layer = Recurrent(name, 4, 4)
+    with pytest.raises(
+        ShapeError, match=r"expected x of type float32, as the weights are, received float64; convert it"
+    ):
+        layer(torch.zeros(2, 5, 4, dtype=torch.float64))
+    with pytest.raises(ShapeError, match=r"received int64; .*torch.float32\); ids go through an Embedding first"):
+        layer(torch.zeros(2, 5, 4, dtype=torch.int64))
+    with pytest.raises(ShapeError, match=r"expected x as a torch tensor, received numpy.ndarray; convert it"):
+        layer(Padded(np.zeros((2, 5, 4)), np.array([5, 2])))
+    state = layer.initial_state(2)
+    for wrong in (torch.float64, torch.bfloat16, torch.int64):
+        mixed = type(state)(*state[:-1], state[-1].to(wrong))
+        with pytest.raises(
+            StateError, match=rf"expected {state._fields[-1]} of the state of type float32, .* received"
+        ):
+            layer(torch.zeros(2, 5, 4), mixed)
+    double = layer.double()
+    with pytest.raises(ShapeError, match=r"expected x of type float64, .* or the layer with .to\(torch.float32\)"):
+        double(torch.zeros(2, 5, 4))
+    with torch.autocast("cpu", torch.bfloat16), pytest.raises(ShapeError, match="expected x of type float64"):
+        double(torch.zeros(2, 5, 4))
+
+
+@pytest.mark.parametrize("own", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("name", ["lstm", "gru", "sru", "mogrifier"])
+def test_autocast_takes_what_it_mixes(name, own):
+    layer = Recurrent(name, 4, 4).to(own)
+    types = [torch.float64] if own == torch.float64 else [torch.float32, torch.bfloat16]
+    with torch.autocast("cpu", torch.bfloat16):
+        for dtype in types:
+            y, state = layer(torch.zeros(2, 20, 4, dtype=dtype))
+            layer(y[:, :1].to(dtype), state)
+            if name == "sru" and own != torch.float64:
+                for k, other in ((0, torch.bfloat16), (1, torch.float32)):
+                    mixed = [value.to(other) if at == k else value for at, value in enumerate(state)]
+                    layer(y.to(dtype), type(state)(*mixed))
+
+
+@pytest.mark.parametrize("engine", ["eager", "vendor", "scan"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_types_of_lengths_do_not_matter(engine, reverse):
+    layer = Recurrent("mingru" if engine == "scan" else "lstm", 3, 4, engine=engine, reverse=reverse)
+    x, lengths = torch.randn(200, 3, 3), torch.randint(0, 4, (200,))  # 600 positions are more than int8 has
+    expected, final = layer(Padded(x, lengths))
+    for dtype in (torch.int8, torch.uint8, torch.int16, torch.int32):
+        y, state = layer(Padded(x, lengths.to(dtype)))
+        assert y.data.equal(expected.data)
+        assert all(a.equal(b) for a, b in zip(state, final, strict=True))
+
+
+def test_second_derivatives_are_not_those_of_scan():
+    layer = Recurrent("mingru", 3, 4, engine="scan")
+    x = torch.randn(2, 5, 3, requires_grad=True)
+    value = layer(x)[0].sum()  # of which the incoming gradient needs none itself
+    with pytest.raises(ConfigError, match=r"engine='scan' has first derivatives only, .*create_graph.*engine='eager'"):
+        torch.autograd.grad(value, x, create_graph=True)
+    assert torch.autograd.grad(value, x)[0].isfinite().all()
+
+
+def test_states_are_pickled():
+    with torch.no_grad():
+        state = Recurrent("lstm", 3, 4)(torch.randn(2, 5, 3))[1]
+    for again in (pickle.loads(pickle.dumps(state)), copy.deepcopy(state), copy.copy(state)):
+        assert type(again) is type(state)
+        assert again.c.equal(state.c)
+    file = io.BytesIO()
+    torch.save({"state": state}, file)
+    file.seek(0)
+    with torch.serialization.safe_globals([recurrent.restored_state]):
+        assert torch.load(file)["state"].h.equal(state.h)
+
+
+def test_vendor_says_what_tf32_does_on_a_gpu():
+    def said(name: str, dtype: torch.dtype, device: str = "cuda", engine: str = "auto") -> str:
+        cell = make_cell(name)
+        return explain(engine, cell, cell.graph, torch.device(device), dtype)
+
+    precision = torch.backends.cudnn.rnn.fp32_precision
+    try:
+        torch.backends.cudnn.rnn.fp32_precision = "tf32"
+        for engine in ("auto", "vendor"):
+            assert "cuDNN multiplies in TF32, about three digits" in said("lstm", torch.float32, engine=engine)
+        for other in (("lstm", torch.float64), ("lstm", torch.float32, "cpu"), ("gru", torch.float32)):
+            assert "TF32" not in said(*other)
+        torch.backends.cudnn.rnn.fp32_precision = "ieee"  # as the note says
+        assert "TF32" not in said("lstm", torch.float32)
+    finally:
+        torch.backends.cudnn.rnn.fp32_precision = precision
+
+
+def test_weights_for_cudnn_lie_in_one_piece():
+    parts = [torch.randn(8, 3), torch.randn(2, 8).T, torch.randn(8), torch.randn(8)]
+    packed = vendor._packed([part.requires_grad_() for part in parts])
+    at = packed[0].untyped_storage().data_ptr()
+    for part, own in zip(packed, parts, strict=True):
+        assert part.equal(own) and part.is_contiguous()
+        assert part.data_ptr() == at  # each where the one before ends, the first at the beginning of the memory
+        at += part.numel() * part.element_size()
+    weights = [torch.randn_like(part) for part in parts]
+    found = torch.autograd.grad(sum((a * w).sum() for a, w in zip(packed, weights, strict=True)), parts)
+    assert all(a.equal(w) for a, w in zip(found, weights, strict=True))
+
+
+class Long(Cell):
+    """Many values, each read once; then many, each read twice."""
+
+    gates = ("a",)
+    once, twice = 400, 40
+
+    def step(self, x, s, R, p):
+        v, h = x.a, s.h
+        for _ in range(self.once):
+            v = 0.5 * v + 1
+        for _ in range(self.twice):
+            h = h - 0.01 * x.a * h
+        return s.next(h=h + v)
+
+
+def test_long_equations():
+    layer = Recurrent(Long(), 3, 4, engine="eager").double()
+    x, state = torch.randn(2, 1, 3, dtype=torch.float64), torch.rand(2, 4, dtype=torch.float64)
+    a = x[:, 0] @ layer.W.mT + layer.b
+    torch.testing.assert_close(layer(x, (state,))[1].h, state * (1 - 0.01 * a) ** 40 + 2 + 0.5**400 * (a - 2))
+    code = kernel.source(program.program(Long(once=1, twice=1200).graph, again=True))
+    compile(code.text, "the loops of scan", "exec")  # Python takes brackets 200 deep, and calls 1000
 
 
 def test_trace_names_and_values():

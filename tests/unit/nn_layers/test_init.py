@@ -10,12 +10,17 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from riverrun.errors import ConfigError  # noqa: E402
-from riverrun.nn.cells import CELLS  # noqa: E402
+from riverrun.nn.cells import CELLS, Cell, RecurrentDropout, TracedCell, make_cell  # noqa: E402
+from riverrun.nn.cells.store import dumps, loads  # noqa: E402
+from riverrun.nn.layers.adaptive_softmax import AdaptiveSoftmax  # noqa: E402
+from riverrun.nn.layers.blackout import BlackOut  # noqa: E402
 from riverrun.nn.layers.chars import CharCNN  # noqa: E402
 from riverrun.nn.layers.crf import CRF  # noqa: E402
 from riverrun.nn.layers.embed import Embedding  # noqa: E402
+from riverrun.nn.layers.full_softmax import FullSoftmax  # noqa: E402
 from riverrun.nn.layers.init import HOWS, initialise  # noqa: E402
 from riverrun.nn.layers.recurrent import Recurrent  # noqa: E402
+from riverrun.nn.layers.sampled_softmax import SampledSoftmax  # noqa: E402
 from riverrun.nn.layers.softmax import Softmax  # noqa: E402
 from riverrun.nn.layers.stack import Stack  # noqa: E402
 
@@ -27,6 +32,10 @@ LAYERS = {
     "highway": lambda: Stack("gru", 4, 4, wiring="highway"),
     "chars": lambda: CharCNN(5, 4, 6, 3),
     "softmax": lambda: Softmax(4, 3),
+    "full softmax": lambda: FullSoftmax(4, 9),
+    "adaptive softmax": lambda: AdaptiveSoftmax(4, 9, cutoffs=[2, 5]),
+    "sampled softmax": lambda: SampledSoftmax(4, 9, samples=2),
+    "blackout": lambda: BlackOut(4, 9, samples=2),
     "crf": lambda: CRF(4, 3),
     "pairwise crf": lambda: CRF(4, 3, potentials="pairwise"),
 }
@@ -53,6 +62,7 @@ def bound(values: torch.Tensor) -> float:
     [
         ("ma-hovy", (6 / 100) ** 0.5, (6 / 80) ** 0.5, (6 / 57) ** 0.5, (3 / 20) ** 0.5),
         ("lecture", 50**-0.5, 30**-0.5, 50**-0.5, 20**-0.5),
+        ("awd", 50**-0.5, 50**-0.5, 50**-0.5, 0.1),
         ("torch", 50**-0.5, 50**-0.5, 50**-0.5, None),
     ],
 )
@@ -70,17 +80,58 @@ def test_bounds(how: str, recurrent: float, read: float, linear: float, words: f
         assert bound(embed.weight) == pytest.approx(words, rel=0.02)
 
 
-def test_biases_are_0_and_those_of_forget_gates_1() -> None:
-    for cell, gates in {"lstm": "ifgo", "lstm-coupled": "fgo", "gru": "rzn", "lstm-1997": "igo"}.items():
-        layer = Recurrent(cell, 3, 2)
-        initialise(layer, "ma-hovy")
-        assert layer.b.tolist() == [float(gate == "f") for gate in gates for _ in range(2)]
-        initialise(layer, "lecture")
-        assert not layer.b.any()
-    norm = Recurrent("layernorm-lstm", 3, 2)
-    initialise(norm, "ma-hovy")
-    assert norm.p_bf.tolist() == norm.p_xi.tolist() == [1.0, 1.0]
-    assert norm.p_bi.tolist() == [0.0, 0.0]
+NO_FORGET_GATE = {"elman", "lstm-1997", "gru", "gru-reset-after", "mingru", "layernorm-gru"}
+WRAPPED = {
+    "zoneout": lambda: make_cell({"kind": "mogrifier", "zoneout": 0.1}),
+    "dropout": lambda: RecurrentDropout(make_cell("layernorm-lstm")),
+    "traced": lambda: TracedCell(loads(dumps(make_cell("mogrifier").graph))),
+}
+FORGETTING = {name: lambda name=name: make_cell(name) for name in CELLS} | WRAPPED
+
+
+def biases(layer: Recurrent) -> dict[str, torch.Tensor]:
+    """As ``Cell.forget`` names them."""
+    rows = zip(layer.layout.rows, layer.b.chunk(len(layer.layout.rows)), strict=True) if layer.b is not None else ()
+    return dict(rows) | {f"p.{name}": getattr(layer, f"p_{name}") for name in layer.layout.params}
+
+
+@pytest.mark.parametrize("name", FORGETTING)
+def test_biases_are_0_and_those_of_forget_gates_1(name: str) -> None:
+    cell = FORGETTING[name]()
+    layer = Recurrent(cell, 2, 2)
+    assert (not cell.forget) == (name in NO_FORGET_GATE)
+    for how in ("ma-hovy", "lecture"):
+        initialise(layer, how)
+        for bias, value in biases(layer).items():
+            start = cell.init.get(bias.removeprefix("p."), 0.0) if bias.startswith("p.") else 0.0
+            assert value.tolist() == [1.0 if how == "ma-hovy" and bias in cell.forget else start] * 2, bias
+
+
+@pytest.mark.parametrize("name", [name for name in FORGETTING if name not in NO_FORGET_GATE])
+def test_what_is_called_a_forget_bias_keeps_the_memory(name: str) -> None:
+    layer = Recurrent(FORGETTING[name](), 2, 2).eval()
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.zero_()
+        start = layer.initial_state(1)
+        state = type(start)(*(torch.full_like(value, 0.5) for value in start))
+        x = torch.zeros(1, 1, 2)
+        lost = layer(x, state)[1]
+        for bias in layer.cell.forget:
+            biases(layer)[bias].fill_(30.0)
+        kept = layer(x, state)[1]
+    torch.testing.assert_close(kept.c, state.c)
+    assert not lost.c.allclose(state.c, rtol=0, atol=0.05)
+
+
+def test_forget_bias_that_a_cell_without_a_graph_does_not_have() -> None:
+    class Untraced(Cell):
+        gates = ("h",)
+        forget = ("f",)
+        traced = False
+
+    with pytest.raises(ConfigError, match=r"init: Untraced\(\) has no forget bias 'f'; it has h"):
+        initialise(Recurrent(Untraced(), 3, 4), "ma-hovy")
 
 
 def test_a_convolution_is_a_matrix_of_all_that_it_sees() -> None:
@@ -126,3 +177,38 @@ def test_the_same_seed_draws_the_same() -> None:
 def test_a_wrong_name_is_said() -> None:
     with pytest.raises(ConfigError, match="received 'mahovy'; did you mean 'ma-hovy'"):
         initialise(nn.Linear(2, 2), "mahovy")
+
+
+@pytest.mark.parametrize(
+    ("how", "rows", "biases"),
+    [("ma-hovy", (6 / 950) ** 0.5, 0.0), ("lecture", 50**-0.5, 0.0), ("awd", 0.1, 0.0), ("torch", 50**-0.5, 50**-0.5)],
+)
+@pytest.mark.parametrize("make", [FullSoftmax, lambda h, v: SampledSoftmax(h, v, samples=3)])
+def test_the_rows_of_a_softmax_over_symbols(make, how: str, rows: float, biases: float) -> None:
+    layer = make(50, 900)
+    initialise(layer, how)
+    assert bound(layer.weight) == pytest.approx(rows, rel=0.02)
+    assert bound(layer.bias) == pytest.approx(biases, rel=0.02)
+
+
+def test_each_matrix_of_an_adaptive_softmax_has_a_bound_of_its_own() -> None:
+    layer = AdaptiveSoftmax(64, 900, cutoffs=[300])
+    for how, bounds in {"lecture": (1 / 8, 1 / 8, 1 / 4), "awd": (0.1, 0.1, 0.1)}.items():
+        initialise(layer, how)
+        for matrix, expected in zip(layer.parameters(), bounds, strict=True):
+            assert bound(matrix) == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_tied_vectors_are_those_of_the_embedding(how: str) -> None:
+    embed = Embedding(300, 20)
+    tied = FullSoftmax(20, 300, tied=embed.weight)
+    for order in ([embed, tied], [tied, embed]):
+        torch.manual_seed(1)
+        initialise(nn.ModuleList(order), how)
+        alone = Embedding(300, 20)
+        torch.manual_seed(1)
+        if order[0] is embed:
+            initialise(alone, how)
+            assert torch.equal(embed.weight, alone.weight)
+        assert tied.weight is embed.weight

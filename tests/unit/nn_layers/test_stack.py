@@ -166,3 +166,22 @@ def test_mistakes_are_said() -> None:
     both = Stack("gru", 4, 3, layers=2, bidirectional=True)
     with pytest.raises(StateError, match=r"a pair of states \(forwards, backwards\)"):
         both(ragged(4, torch.float32), stack.initial_state(4))
+
+
+@pytest.mark.parametrize("wiring", ["plain", "residual", "highway", "dense"])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_the_last_layer_may_have_another_width(wiring: str, bidirectional: bool) -> None:
+    directions = 2 if bidirectional else 1
+    stack = Stack("gru", 4, 6, layers=3, last=5, wiring=wiring, bidirectional=bidirectional)
+    assert [level.forwards.hidden_size for level in stack.layers] == [6, 6, 5]
+    y, states = stack(ragged(4, torch.float32))
+    assert y.data.shape[-1] == stack.output_size == 5 * directions
+    assert [leaf.shape[-1] for leaf in (states[0], states[2]) for leaf in (leaf[0] if bidirectional else leaf)] == [
+        6,
+        5,
+    ]
+    assert Stack("gru", 4, 6, last=5).output_size == 5
+    same, usual = Stack("gru", 4, 6, layers=2, last=6), Stack("gru", 4, 6, layers=2)
+    same.load_state_dict(usual.state_dict())
+    x = ragged(4, torch.float32)
+    assert torch.equal(same(x)[0].data, usual(x)[0].data)

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 
+import msgspec
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -17,6 +18,8 @@ from riverrun.train.checkpoint import Checkpoints  # noqa: E402
 from riverrun.train.progress import Progress  # noqa: E402
 
 pytestmark = pytest.mark.train
+
+SETTINGS = msgspec.json.decode(msgspec.json.encode(Train()))
 
 
 @pytest.fixture
@@ -39,7 +42,7 @@ def test_a_checkpoint_comes_back(checkpoints):
         "state.safetensors",
     ]
     found = checkpoints.latest()
-    assert (found.record.progress.step, found.record.score, found.record.settings) == (7, 0.5, Train())
+    assert (found.record.progress.step, found.record.score, found.record.settings) == (7, 0.5, SETTINGS)
     assert found.weights()["w"].tolist() == [7, 7, 7] and found.state()["s"].tolist() == [-7, -7, -7]
 
 
@@ -98,6 +101,36 @@ def test_a_disk_that_fails_at_any_write_leaves_what_was_there(checkpoints, monke
     assert not list(checkpoints.folder.glob(".*"))
     save(checkpoints, 2, 0.6)
     assert checkpoints.best().record.progress.step == 2
+
+
+def test_what_could_not_be_removed_goes_with_the_next_one(checkpoints, monkeypatch):
+    real = os.rename
+
+    def rename(source, target):
+        if str(target).endswith(".removed"):
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+        real(source, target)
+
+    monkeypatch.setattr(os, "rename", rename)
+    for step, score in ((1, 0.9), (2, 0.5), (3, 0.4), (4, 0.6)):
+        assert save(checkpoints, step, score) == checkpoints.folder / str(step)
+    assert checkpoints.steps() == [1, 2, 3, 4] and checkpoints.best().record.progress.step == 1
+    monkeypatch.undo()
+    save(checkpoints, 5, 0.1)
+    assert checkpoints.steps() == [1, 4, 5]
+
+
+@pytest.mark.parametrize("damage", ["changed", "gone"])
+def test_an_old_checkpoint_that_is_damaged_is_no_matter_to_a_new_one(checkpoints, damage):
+    file = save(checkpoints, 1) / "checkpoint.json"
+    file.unlink() if damage == "gone" else file.write_text("{")
+    for step in (2, 3, 4):
+        save(checkpoints, step)
+        assert checkpoints.latest().weights()["w"].tolist() == [step] * 3
+    assert checkpoints.steps() == [1, 2, 3, 4]  # which of them is the best cannot be said
+    shutil.rmtree(checkpoints.folder / "1")  # as the message says
+    save(checkpoints, 5)
+    assert checkpoints.steps() == [4, 5]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows limits no file sizes")

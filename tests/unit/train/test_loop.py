@@ -218,6 +218,47 @@ def test_a_second_ctrl_c_stops_at_once_and_the_handler_is_put_back():
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
+def test_ctrl_c_that_is_ignored_stays_so():
+    # As in a script's background job: the terminal's Ctrl-C is for what stands in front.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interruptible() as stop:
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            assert not stop()
+            stop.request()  # by something else than a signal it can be asked for
+            assert stop()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_handler_that_is_not_pythons_stays(monkeypatch):
+    # Python says None for one that a host in C has set, and cannot put it back.
+    real, before = signal.getsignal, signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(signal, "getsignal", lambda number: None)
+    with interruptible() as stop:
+        assert real(signal.SIGINT) is before
+        stop.request()
+        assert stop()
+    assert real(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_DFL, lambda number, frame: None], ids=["the system's", "python's"])
+def test_any_other_handler_is_put_back(handler):
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with interruptible() as stop:
+            assert signal.getsignal(signal.SIGINT) is not handler  # else the signal would end the tests
+            signal.raise_signal(signal.SIGINT)
+            assert stop()
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def full_disk(monkeypatch, when):
     """From the n-th on, what is written does not reach the disk."""
     real, calls = os.fsync, iter(range(10_000))
@@ -249,6 +290,20 @@ def test_a_disk_that_is_full_at_the_end_is_an_error_and_the_last_checkpoint_stay
     steps = bench.checkpoints.steps()
     assert steps and 0 < steps[-1] < 12 and bench.checkpoints.latest().weights()
     assert not list(bench.checkpoints.folder.glob(".*"))
+
+
+def test_old_checkpoints_that_cannot_be_removed_do_not_end_the_training(bench, monkeypatch):
+    real = os.rename
+
+    def rename(source, target):
+        if str(target).endswith(".removed"):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        real(source, target)
+
+    monkeypatch.setattr(os, "rename", rename)
+    seen = bench.run(change(checkpoint_seconds=1e-9))
+    assert seen[-1].reason == "done" and not of(events.SaveFailed, seen)
+    assert bench.checkpoints.steps() == list(range(1, 13)) and bench.checkpoints.latest().weights()
 
 
 def test_what_ctrl_c_could_not_save_is_an_error(bench, monkeypatch):

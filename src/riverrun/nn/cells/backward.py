@@ -95,15 +95,27 @@ def _shares(g: Graph, n: Node, a: Node) -> list[tuple[Node, Node]]:
         case "softplus":
             return [(v, a * g.op("sigmoid", v))]
         case "max":
-            return [(v, a * g.op("gt", v, w)), (w, a * (1 - g.op("gt", v, w)))]
+            return _of_extreme(g, n, a, w, v)
         case "min":
-            return [(v, a * g.op("gt", w, v)), (w, a * (1 - g.op("gt", w, v)))]
+            return _of_extreme(g, n, a, v, w)
         case "mean":
             return [(u, g.node("mean", (a,)) / len(n.args)) for u in n.args]
         case "var":  # mean is its own transpose, so a variance needs nothing but means
             mean = g.node("mean", n.args)
             return [(u, g.node("mean", (a,)) * (2 / len(n.args)) * (u - mean)) for u in n.args]
     raise NotImplementedError(f"no derivative of '{n.op}'")
+
+
+def _of_extreme(g: Graph, n: Node, a: Node, low: Node, high: Node) -> list[tuple[Node, Node]]:
+    """The shares of a maximum or minimum, of which the first argument is taken where ``low`` is below ``high``.
+
+    What is equal is as torch has it: beside a number, which is a clamp, the value takes all; two values have half each.
+    """
+    v, w = n.args
+    if w.op == "const":
+        return [(v, a * (1 - g.op("gt", low, high)))]
+    half = 0.5 * (g.op("gt", high, low) - g.op("gt", low, high))
+    return [(v, a * (0.5 + half)), (w, a * (0.5 - half))]
 
 
 @dataclass(frozen=True)
@@ -134,21 +146,26 @@ def saved(graph: Graph, back: Backward, *, operands: bool = True) -> Saved:
     want += [operand for _, _, operand in back.R if operands] + [n for n in back.roots if id(n) in is_forward]
     after = [graph.new[name] for name in stages(graph).carried]
     free = {id(n) for n in after} | {id(n) for n in forward if n.op in ("s", "p", "const")}
-    keep = {id(n): n for n in want if id(n) not in free}
+    there = free | {id(n) for n in want}  # what is kept, and what need not be
 
     def costly(node: Node) -> bool:
         return node.op == "x" or node.op in EXCHANGE
 
-    def cheap(node: Node, kept: dict[int, Node]) -> bool:
-        if id(node) in free or id(node) in kept:
-            return True
-        return not costly(node) and all(cheap(arg, kept) for arg in node.args)
+    def cheap(node: Node) -> bool:
+        todo, seen = list(node.args), set[int]()
+        while todo:
+            each = todo.pop()
+            if id(each) not in there and id(each) not in seen:
+                if costly(each):
+                    return False
+                seen.add(id(each))
+                todo.extend(each.args)
+        return True
 
     for node in reversed(forward):
-        if id(node) in keep and not costly(node):
-            rest = {key: value for key, value in keep.items() if key != id(node)}
-            if all(cheap(arg, rest) for arg in node.args):
-                keep = rest
+        if id(node) in there and id(node) not in free and not costly(node) and cheap(node):
+            there.remove(id(node))
+    keep = {id(n): n for n in want if id(n) in there and id(n) not in free}
     again = ancestors(want, stop=[*keep.values(), *after])
     return Saved(
         tuple(keep.values()),

@@ -9,7 +9,9 @@ from riverrun.errors import ConfigError, nearest
 from riverrun.nn.cells.graph import Graph, Noise
 from riverrun.nn.cells.trace import trace
 
-_CONTRACT = frozenset({"kind", "gates", "states", "params", "noise", "widths", "start", "init", "traced", "graph"})
+_CONTRACT = frozenset(
+    {"kind", "gates", "states", "params", "noise", "widths", "start", "init", "forget", "traced", "graph"}
+)
 
 
 class Cell:
@@ -27,6 +29,8 @@ class Cell:
         widths: state -> ``"output"`` or ``"input"``, where it is not as wide as the memory.
         start: state -> initial value, where it is not 0.
         noise: stream -> Noise, read as ``x.name``; the layer draws it.
+        forget: the biases of forget gates, which begin at 1 where first weights are drawn so that memory lasts:
+            ``("f",)`` for that of gate f, ``("p.f",)`` for the parameter f.
         traced: False for a cell that no graph can express: its step runs on tensors, in the eager engine only.
 
     >>> from riverrun.nn.cells.math import tanh
@@ -47,6 +51,7 @@ class Cell:
     widths: Mapping[str, str] = {}
     start: Mapping[str, float] = {}
     noise: Mapping[str, Noise] = {}
+    forget: tuple[str, ...] = ()
     traced: ClassVar[bool] = True
 
     def __init_subclass__(cls) -> None:
@@ -98,6 +103,7 @@ class TracedCell(Cell):
         self.kind = graph.kind  # type: ignore[misc]
         self.gates, self.states, self.params = graph.gates, graph.states, tuple(graph.params)
         self.init, self.widths, self.start, self.noise = graph.params, graph.widths, graph.start, graph.noise
+        self.forget = graph.forget
         self.graph = graph
 
     def __repr__(self) -> str:

@@ -119,19 +119,32 @@ def plan(graph: Graph) -> Plan:
     return Plan(tuple(sorted(groups, key=lambda group: group.level)), exchanges)
 
 
-def linear(graph: Graph, node: Node, state: str) -> tuple[Node, Node] | None:
+Pair = tuple[Node, Node]
+
+
+def linear(graph: Graph, node: Node, state: str) -> Pair | None:
     """(a, b) with node = a * s.state + b and a, b free of s.state, or None where it is not linear."""
-    if state not in reads([node]):
-        return graph.const(0), node
+    nodes = ancestors([node])
+    below = _reads_of_each(nodes)
+    pairs: dict[int, Pair | None] = {}  # of every node once: a value that is read twice doubles no work
+    for each in nodes:
+        free = state not in below[id(each)]
+        pairs[id(each)] = (graph.const(0), each) if free else _linear(graph, each, pairs, below, state)
+    return pairs[id(node)]
+
+
+def _linear(
+    graph: Graph, node: Node, pairs: dict[int, Pair | None], below: dict[int, set[str]], state: str
+) -> Pair | None:
+    """The same for a node that reads the state, from what was found for its arguments."""
     if node.op == "s":
         return graph.const(1), graph.const(0)
     if node.op not in ("add", "sub", "neg", "mul", "div"):
         return None
-    parts = [linear(graph, arg, state) for arg in node.args]
-    first, last = parts[0], parts[-1]
+    first, last = pairs[id(node.args[0])], pairs[id(node.args[-1])]
     if first is None or last is None:
         return None
-    free = [state not in reads([arg]) for arg in node.args]
+    free = [state not in below[id(arg)] for arg in node.args]
     if node.op in ("add", "sub"):
         return graph.op(node.op, first[0], last[0]), graph.op(node.op, first[1], last[1])
     if node.op == "neg":
@@ -144,19 +157,23 @@ def linear(graph: Graph, node: Node, state: str) -> tuple[Node, Node] | None:
     return None
 
 
-def scan_form(graph: Graph) -> dict[str, tuple[Node, Node]] | None:
+def scan_form(graph: Graph) -> dict[str, Pair] | None:
     """state -> (a, b) in an order in which each is linear given those before it; None if one state is not."""
     st = stages(graph)
-    done, form = set(st.delays), dict[str, tuple[Node, Node]]()
-    while len(form) < len(st.carried):
-        for name in st.carried:
-            pair = None if name in form else linear(graph, graph.new[name], name)
-            if pair is not None and reads(pair) <= done:
-                form[name] = pair
-                done.add(name)
-                break
-        else:
+    pairs: dict[str, Pair] = {}
+    for name in st.carried:
+        pair = linear(graph, graph.new[name], name)
+        if pair is None:
             return None
+        pairs[name] = pair
+    needs = {name: reads(pair) for name, pair in pairs.items()}
+    done, form = set(st.delays), dict[str, Pair]()
+    while len(form) < len(st.carried):
+        ready = next((name for name in pairs if name not in form and needs[name] <= done), None)
+        if ready is None:
+            return None
+        form[ready] = pairs[ready]
+        done.add(ready)
     return form
 
 

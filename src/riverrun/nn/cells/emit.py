@@ -29,6 +29,8 @@ SCALAR = {
 }
 
 _BRACKETED = (*INFIX, "gt")
+_DEEPEST = 20
+"""Values written within each other, before one gets a name; Python takes 200 brackets."""
 
 
 class Emitter:
@@ -56,6 +58,7 @@ class Emitter:
     ) -> None:
         self.style, self.names, self.number, self.clamp = style, dict(names), number, clamp or {}
         self.taken = {*self.names.values(), *reserved}
+        self.calls: dict[str, int] = {}  # name -> how often it was taken
         self.uses: dict[int, int] = {}
         for node in nodes:
             for arg in node.args:
@@ -72,9 +75,10 @@ class Emitter:
     def call(self, node: Node, wanted: str | None = None) -> str:
         """Give a node a name of its own, the wanted one or its own name where that is free."""
         base = wanted or node.name or "v"
-        name, k = base, 1
+        name = base
         while name in self.taken:
-            name, k = f"{base}_{k}", k + 1
+            self.calls[base] = self.calls.get(base, 0) + 1
+            name = f"{base}_{self.calls[base]}"
         self.names[id(node)] = name
         self.taken.add(name)
         return name
@@ -84,6 +88,7 @@ class Emitter:
         batch = list(batch)
         local = {id(arg) for node in batch for arg in node.args}
         inline: dict[int, str] = {}
+        depth: dict[int, int] = {}
         out = []
         for node in batch:
             if node in self:
@@ -93,7 +98,9 @@ class Emitter:
                 style = self.clamp[node.op]
             args = [inline.get(id(arg)) or self[arg] for arg in node.args]
             value = style.format(*args, all=", ".join(args))
-            if self.uses.get(id(node)) == 1 and id(node) in local and not node.name:
+            depth[id(node)] = 1 + max((depth[id(arg)] for arg in node.args if id(arg) in inline), default=0)
+            once = self.uses.get(id(node)) == 1 and id(node) in local
+            if once and not node.name and depth[id(node)] < _DEEPEST:
                 inline[id(node)] = f"({value})" if node.op in _BRACKETED else value
             else:
                 out.append(f"{self.call(node)} = {value}")

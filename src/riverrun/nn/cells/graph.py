@@ -65,7 +65,9 @@ class Width:
 
     def root(self) -> Width:
         """The width that this one was found to be equal to."""
-        return self.same.root() if self.same else self
+        while self.same and self.same.same:
+            self.same = self.same.same  # so that the next one finds it sooner
+        return self.same or self
 
     def size(self) -> str:
         """Its name; what no equation determines is as wide as the memory."""
@@ -107,7 +109,8 @@ class Node:
     index: int
 
     def __repr__(self) -> str:
-        return self.name or f"{self.op}({', '.join(map(repr, self.args)) or self.tag})"
+        # Not the arguments' arguments: what is shared would be written again and again.
+        return self.name or f"{self.op}({', '.join(a.name or a.op for a in self.args) or self.tag})"
 
     def __bool__(self) -> bool:
         fail("the equation branches on a value; Python runs step once, before there are values")
@@ -115,7 +118,8 @@ class Node:
     def __lt__(self, other: object) -> NoReturn:
         fail("values cannot be compared; write maximum(a, b), minimum(a, b), relu(v) or clip(v, limit)")
 
-    __gt__ = __le__ = __ge__ = __lt__
+    __gt__ = __le__ = __ge__ = __eq__ = __ne__ = __lt__
+    __hash__ = object.__hash__  # nodes are interned: the same value is the same object, and is asked for by ``is``
     __array_ufunc__ = None  # numpy numbers ask us instead of broadcasting over us
 
     def __add__(self, other: Value) -> Node:
@@ -146,7 +150,9 @@ class Node:
         return self.graph.op("neg", self)
 
     def __pow__(self, power: object) -> Node:
-        return self * self if power == 2 else fail(f"only v ** 2 is known, not v ** {power!r}")
+        if not isinstance(power, Node) and power == 2:
+            return self * self
+        fail(f"only v ** 2 is known, not v ** {power!r}")
 
     def __matmul__(self, other: object) -> NoReturn:
         fail("products with matrices are written R.gate(v), so that the plan can group them")
@@ -199,6 +205,7 @@ class Graph:
         noise: stream -> how the layer draws it.
         widths: state -> a name of SIZES, where it is not ``hidden``.
         start: state -> its initial value, where it is not 0.
+        forget: the biases of the forget gates, as ``Cell.forget`` names them.
     """
 
     kind: str
@@ -208,6 +215,7 @@ class Graph:
     noise: Mapping[str, Noise] = field(default_factory=dict)
     widths: Mapping[str, str] = field(default_factory=dict)
     start: Mapping[str, float] = field(default_factory=dict)
+    forget: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.nodes: list[Node] = []
@@ -380,6 +388,7 @@ def rewrite(graph: Graph, replace: Callable[[Graph, Node], Node | None]) -> Grap
     out.new = {name: copies[id(node)] for name, node in graph.new.items()}
     used = {n.tag for n in ancestors(out.new.values()) if n.op == "p"}
     out.params = {name: value for name, value in graph.params.items() if name in used}
+    out.forget = tuple(name for name in graph.forget if name in out.gates or name.removeprefix("p.") in used)
     return out
 
 

@@ -23,6 +23,7 @@ class LSTM(Cell):
     kind = "lstm"
     gates = ("i", "f", "g", "o")
     states = ("h", "c")
+    forget = ("f",)
 
     def step(self, x: Any, s: Any, R: Any, p: Any) -> Any:
         """One step."""
@@ -40,6 +41,7 @@ class OutputlessLSTM(Cell):
     kind = "lstm-no-output-gate"
     gates = ("i", "f", "g")
     states = ("h", "c")
+    forget = ("f",)
 
     def step(self, x: Any, s: Any, R: Any, p: Any) -> Any:
         """One step."""
@@ -81,6 +83,7 @@ class PeepholeLSTM(Cell):
     gates = ("i", "f", "g", "o")
     states = ("h", "c")
     params = ("i", "f", "o")
+    forget = ("f",)
 
     def step(self, x: Any, s: Any, R: Any, p: Any) -> Any:
         """One step."""
@@ -98,6 +101,7 @@ class CoupledLSTM(Cell):
     kind = "lstm-coupled"
     gates = ("f", "g", "o")
     states = ("h", "c")
+    forget = ("f",)
 
     def step(self, x: Any, s: Any, R: Any, p: Any) -> Any:
         """One step."""
@@ -124,6 +128,7 @@ class ProjectedLSTM(Cell):
     states = ("h", "c")
     widths: Mapping[str, str] = {"h": "output"}
     limit = 3.0
+    forget = ("f",)
 
     def step(self, x: Any, s: Any, R: Any, p: Any) -> Any:
         """One step."""

@@ -24,7 +24,7 @@ def tanh(v: Any) -> Any:
 
 
 def relu(v: Any) -> Any:
-    """max(v, 0)."""
+    """max(v, 0); its derivative at 0 is 0."""
     return v.graph.op("relu", v) if isinstance(v, Node) else v.relu()
 
 
@@ -45,16 +45,19 @@ def rsqrt(v: Any) -> Any:
 
 def softplus(v: Any) -> Any:
     """log(1 + exp(v)), without overflow."""
-    return v.graph.op("softplus", v) if isinstance(v, Node) else v.relu() + (-v.abs()).exp().log1p()
+    return v.graph.op("softplus", v) if isinstance(v, Node) else v.logaddexp(v.new_zeros(()))
 
 
 def maximum(a: Any, b: Any) -> Any:
-    """The larger of two values; one may be a number."""
+    """The larger of two values; one may be a number.
+
+    Where two values are equal, each has half of the derivative; a value that equals a number has all of it.
+    """
     return _extreme("max", a, b)
 
 
 def minimum(a: Any, b: Any) -> Any:
-    """The smaller of two values; one may be a number."""
+    """The smaller of two values; as for ``maximum``."""
     return _extreme("min", a, b)
 
 
@@ -69,9 +72,11 @@ def _extreme(which: str, a: Any, b: Any) -> Any:
     return a.maximum(b) if which == "max" else a.minimum(b)
 
 
-def clip(v: Any, limit: float) -> Any:
+def clip(v: Any, limit: Any) -> Any:
     """v, held between -limit and limit; an infinite limit holds nothing."""
-    return v if limit == _math.inf else maximum(minimum(v, limit), -limit)
+    if isinstance(limit, int | float) and limit == _math.inf:
+        return v
+    return maximum(minimum(v, limit), -limit)
 
 
 def norm(*vs: Any, eps: float = 1e-5) -> Any:

@@ -26,6 +26,7 @@ class Mogrifier(Cell):
     gates = ("q", "r", "i", "f", "g", "o")
     states = ("h", "c")
     params = ("i", "f", "g", "o")
+    forget = ("p.f",)
     rounds = 5
 
     def step(self, x: Any, s: Any, R: Any, p: Any) -> Any:

@@ -24,6 +24,7 @@ class LayerNormLSTM(Cell):
     states = ("h", "c")
     params = ("xi", "xf", "xg", "xo", "hi", "hf", "hg", "ho", "bi", "bf", "bg", "bo", "c", "bc")
     init = dict.fromkeys(("xi", "xf", "xg", "xo", "hi", "hf", "hg", "ho", "c"), 1.0)
+    forget = ("p.bf",)
 
     def step(self, x: Any, s: Any, R: Any, p: Any) -> Any:
         """One step."""

@@ -25,6 +25,7 @@ class SLSTM(Cell):
     gates = ("i", "f", "z", "o")
     states = ("h", "c", "n", "m")
     start: Mapping[str, float] = {"m": float("-inf")}
+    forget = ("f",)
 
     def step(self, x: Any, s: Any, R: Any, p: Any) -> Any:
         """One step."""

@@ -20,6 +20,7 @@ class SRU(Cell):
     gates = ("u", "f", "r")
     states = ("h", "c")
     params = ("f", "r")
+    forget = ("f",)
 
     def step(self, x: Any, s: Any, R: Any, p: Any) -> Any:
         """One step."""
@@ -36,6 +37,7 @@ class ProjectedSRU(Cell):
     gates = ("u", "f", "r", "k")
     states = ("h", "c")
     params = ("f", "r")
+    forget = ("f",)
 
     def step(self, x: Any, s: Any, R: Any, p: Any) -> Any:
         """One step."""

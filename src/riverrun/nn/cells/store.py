@@ -7,13 +7,12 @@ code from the graph.
 from __future__ import annotations
 
 import json
-import keyword
 import math
 from typing import Any
 
 from riverrun.errors import CheckpointError
 from riverrun.nn.cells.graph import ARITY, SIZES, VARIADIC, Graph, Node, Noise, Width, ancestors
-from riverrun.nn.cells.trace import plain_word
+from riverrun.nn.cells.trace import local_word, plain_word
 
 FORMAT = 1
 
@@ -37,6 +36,7 @@ def dumps(graph: Graph) -> str:
             "new": [place[id(graph.new[name])] for name in graph.states],
             "operands": [[gate, graph.gate_in[gate].size()] for gate in sorted(products)],
             "equal": graph.equal,
+            **({"forget": graph.forget} if graph.forget else {}),
         },
         separators=(",", ":"),
     )
@@ -69,7 +69,10 @@ def _graph(data: dict[str, Any]) -> Graph:
         {_word(name): Noise(float(rate), float(high), str(each)) for name, rate, high, each in data["noise"]},
         {_word(name): _size(size) for name, size in data["widths"]},
         {_word(name): float(value) for name, value in data["start"]},
+        tuple(map(str, data.get("forget", ()))),
     )
+    if not {*graph.forget} <= {*graph.gates, *(f"p.{name}" for name in graph.params)}:
+        raise ValueError(f"no gate or parameter {graph.forget}")
     nodes: list[Node] = []
     for op, args, tag, size, name in data["nodes"]:
         if op == "gt" or (op not in ARITY and op not in VARIADIC):  # gt stands in derivatives alone
@@ -77,7 +80,7 @@ def _graph(data: dict[str, Any]) -> Graph:
         if any(not 0 <= k < len(nodes) for k in args) or len(args) != ARITY.get(op, max(1, len(args))):
             raise ValueError(f"'{op}' has arguments {args}")
         nodes.append(graph.node(op, [nodes[k] for k in args], _checked(graph, op, tag), Width(_size(size))))
-        nodes[-1].name = None if name is None else _word(name, reserved=True)
+        nodes[-1].name = None if name is None else _word(name, local=True)
         if op == "dot":
             graph.gate_out[str(tag)] = nodes[-1].width
     graph.new = {name: nodes[k] for name, k in zip(graph.states, data["new"], strict=True)}
@@ -122,12 +125,10 @@ def _product(graph: Graph, gate: Any) -> str:
     raise ValueError(f"no gate {gate!r}")
 
 
-def _word(name: Any, *, reserved: bool = False) -> str:
-    """A name that may stand in generated code; local names may also be ``next`` or end in a digit."""
-    if isinstance(name, str):
-        local = reserved and name.isidentifier() and name.isascii() and not keyword.iskeyword(name)
-        if local or plain_word(name):
-            return name
+def _word(name: Any, *, local: bool = False) -> str:
+    """A name that may stand in generated code, of a value or of what a cell declares."""
+    if isinstance(name, str) and (local_word(name) if local else plain_word(name)):
+        return name
     raise ValueError(f"{name!r} is not a plain word")
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import linecache
+import traceback
 from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from riverrun.errors import ConfigError, nearest
+from riverrun.errors import ConfigError, RiverrunError, nearest
 from riverrun.nn.cells.cell import Cell
 from riverrun.nn.cells.elman import Elman
 from riverrun.nn.cells.gru import GRU, GRUResetAfter
@@ -76,10 +80,41 @@ def _find(kind: str, allow_import: bool) -> type[Cell]:
             f"cell: '{kind}' is code of its own, which is imported only when that is allowed; pass --allow-import"
         )
     module, _, name = kind.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"cell: cannot import '{kind}': {error}") from error
+    imported = _imported(kind, module)
+    found = getattr(imported, name, None)
+    if found is None:
+        raise ConfigError(f"cell: cannot import '{kind}': {module} has no '{name}'{nearest(name, dir(imported))}")
     if not (isinstance(found, type) and issubclass(found, Cell)):
         raise ConfigError(f"cell: '{kind}' is not a subclass of riverrun.nn.cells.Cell")
     return found
+
+
+def _imported(kind: str, module: str) -> ModuleType:
+    """Somebody else's module; whatever it raises is a ConfigError that says where."""
+    try:
+        return importlib.import_module(module)
+    except (RiverrunError, KeyboardInterrupt):  # a CellError quotes its line already
+        raise
+    except BaseException as error:  # code that we do not know may raise anything, and a script ends in SystemExit
+        place = _place(error)
+        if place is None:
+            what = f"{error}; a module is found in the current folder by python -m riverrun, on PYTHONPATH or installed"
+        else:
+            said = error.msg if isinstance(error, SyntaxError) else error
+            what = f"{place[0]}:{place[1]}: {type(error).__name__}: {said}\n    {linecache.getline(*place).strip()}"
+        raise ConfigError(f"cell: cannot import '{kind}': {what}") from error
+
+
+def _place(error: BaseException) -> tuple[str, int] | None:
+    """File and line of a module that could not be imported; None where none was found."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return error.filename, error.lineno or 1
+    ours = (__file__, importlib.__file__)
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename not in ours and not frame.filename.startswith("<frozen ")
+    ]
+    # The innermost of those beside the module: within numpy, say, the line would tell its author nothing.
+    beside = [frame for frame in frames if Path(frame.filename).parent == Path(frames[0].filename).parent]
+    return (beside[-1].filename, beside[-1].lineno or 1) if beside else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -48,7 +49,7 @@ class Previous(Names):
     def next(self, **new: Any) -> Next:
         """The new states. The local variables of the equation give the values their names, for traces and code."""
         for name, value in sys._getframe(1).f_locals.items():
-            if isinstance(value, Node) and value.op not in LEAVES and not value.name:
+            if isinstance(value, Node) and value.op not in LEAVES and not value.name and local_word(name):
                 value.name = name
         return Next(new)
 
@@ -64,6 +65,7 @@ def trace(cell: Cell) -> Graph:
         dict(cell.noise),
         dict(cell.widths),
         {name: float(value) for name, value in cell.start.items()},
+        tuple(cell.forget),
     )
     state_width = {name: graph.named[graph.widths.get(name, "hidden")] for name in graph.states}
 
@@ -128,18 +130,25 @@ def _inside(error: Exception) -> Place | None:
     return found
 
 
+def local_word(name: str) -> bool:
+    """Whether a value may have this name: what Python takes for a variable, and reads as it is written."""
+    # Python reads ﬁ as fi: two names that differ here would be one in generated code.
+    return name.isidentifier() and not keyword.iskeyword(name) and unicodedata.normalize("NFKC", name) == name
+
+
 def plain_word(name: str) -> bool:
-    """Whether a name may be declared: an identifier that generated code can use."""
-    reserved = name in ("raw", "next") or keyword.iskeyword(name) or name.startswith("_") or name.endswith("_")
-    return name.isidentifier() and not reserved and not re.search(r"_\d+$", name)
+    """Whether a name may be declared: an identifier that generated code can use, with room for its own beside it."""
+    reserved = name in ("raw", "next") or name.startswith("_") or name.endswith("_")
+    return local_word(name) and not reserved and not re.search(r"_\d+$", name)
 
 
 def _check_names(cell: Cell) -> None:
     what = type(cell).__name__
+    for kind in ("gates", "states", "params", "noise", "forget"):
+        if isinstance(names := getattr(cell, kind), str):
+            raise CellError(f'{what}: {kind} is a tuple of names, write {kind} = ("{names}",)')
     for kind in ("gates", "states", "params", "noise"):
         names = getattr(cell, kind)
-        if isinstance(names, str):
-            raise CellError(f'{what}: {kind} is a tuple of names, write {kind} = ("{names}",)')
         bad = [name for name in names if not plain_word(name)]
         if bad or len(set(names)) < len(names):
             raise CellError(
@@ -150,6 +159,7 @@ def _check_names(cell: Cell) -> None:
         ("init", cell.params, "params"),
         ("widths", cell.states, "states"),
         ("start", cell.states, "states"),
+        ("forget", (*cell.gates, *(f"p.{name}" for name in cell.params)), "gates or p.<params>"),
     ):
         for name in getattr(cell, option):
             if name not in names:
@@ -165,7 +175,8 @@ def _check_names(cell: Cell) -> None:
 
 
 def _check_used(graph: Graph, where: Place) -> None:
-    used = {str(n.tag) for n in graph.nodes if n.op == "x"} | {str(n.tag) for n in graph.nodes if n.op == "p"}
+    streams = {str(n.tag) for n in graph.nodes if n.op == "x"}
+    used = streams | {str(n.tag) for n in graph.nodes if n.op == "p"}
     gates = {str(n.tag) for n in graph.nodes if n.op in ("x", "dot")}
     gates |= {gate.rsplit("_", 1)[0] for gate in gates}
     live = {id(n) for n in ancestors(graph.new.values())}
@@ -177,6 +188,11 @@ def _check_used(graph: Graph, where: Place) -> None:
         for name in names:
             if name not in found:
                 fail(f"{kind} '{name}' is declared but the equation never uses it", where)
+    for name in graph.forget:
+        if name in graph.gates and name not in streams:
+            fail(
+                f"forget names '{name}', but without x.{name} it has no bias; name what is added, as 'p.{name}'", where
+            )
     for node in graph.nodes:
         if node.op in ("x", "p", "dot") and id(node) not in live:
             fail(f"'{node.op}.{node.tag}' is read, but no new state depends on it", where)

@@ -30,7 +30,7 @@ class Wrapper(Cell):
         self.cell = cell
         self.kind = f"{type(self).kind}({cell.kind})"  # type: ignore[misc]
         self.gates, self.states, self.params = cell.gates, cell.states, cell.params
-        self.init, self.widths, self.start = cell.init, cell.widths, cell.start
+        self.init, self.widths, self.start, self.forget = cell.init, cell.widths, cell.start, cell.forget
         self.noise = {**cell.noise, **noise}
         if len(self.noise) < len(cell.noise) + len(noise):
             raise ConfigError(f"{type(self).__name__}: {cell!r} has noise of these names already: {', '.join(noise)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import torch
 from torch import Tensor
@@ -86,6 +86,11 @@ class Request:
         """(T, B, D), 0 in the padding."""
         x = self.x.transpose(0, 1)
         return x if self.live is None else zeroed(x, self.live)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the states; the widest, where autocast left them different. That of the input may be another."""
+        return reduce(torch.promote_types, {value.dtype for value in self.state})
 
     @cached_property
     def shortest(self) -> int:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from riverrun.errors import ConfigError
 from riverrun.nn.cells.derive import plan as products
 from riverrun.nn.cells.derive import recurrence, stages
 from riverrun.nn.cells.graph import Graph
@@ -48,7 +48,7 @@ def reason(graph: Graph) -> str:
 @lru_cache(maxsize=512)
 def _unfit(graph: Graph) -> str | None:
     if products(graph).exchanges:
-        return f"the recurrence is {recurrence(graph)}: its units see each other at every step"
+        return "its units see each other at every step, as in every dense recurrence"
     carried = stages(graph).carried
     if not carried:
         return "the cell carries no state from step to step"
@@ -75,10 +75,10 @@ def run(request: Request) -> Result:
     plan, code = program(graph, again=True), _source(graph)
     values = plan.sequences(request)
     rows, steps = request.x.shape[:2]
-    first = [request.state[graph.states.index(name)] for name in code.states]
+    first = [request.state[graph.states.index(name)].to(request.dtype) for name in code.states]
     units = first[0].shape[-1]
-    fed = [values[id(n)].to(first[0].dtype).expand(steps, rows, units) for n in code.fed]
-    fixed = [values[id(n)].to(first[0].dtype).expand(units) for n in code.fixed]
+    fed = [values[id(n)].to(request.dtype).expand(steps, rows, units) for n in code.fed]
+    fixed = [values[id(n)].to(request.dtype).expand(units) for n in code.fixed]
     lengths = np.full(rows, steps) if request.lengths is None else _array(request.lengths)
     sequences = _Loop.apply(code, lengths, steps, *fed, *fixed, *first)  # type: ignore[no-untyped-call]
     return plan.outcome(request, values, dict(zip(code.states, sequences, strict=True)))[0]
@@ -108,8 +108,12 @@ class _Loop(torch.autograd.Function):
         return tuple(sequences)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # what comes out has no graph of its own: a second derivative would miss a part
+            raise ConfigError(
+                "engine='scan' has first derivatives only, and this backward pass is to be differentiated again "
+                "(create_graph=True); use engine='eager'"
+            )
         code: Source = ctx.code
         n, m, k = len(code.fed), len(code.fixed), len(code.states)
         fed, rest = ctx.saved_tensors[:n], ctx.saved_tensors[n:]

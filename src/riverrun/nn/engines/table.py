@@ -25,6 +25,7 @@ class Engine:
         refusal: (graph, device, dtype) -> why it cannot run that, or None.
         reason: graph -> why it is the one to take.
         slower: whether the eager engine is faster for this request.
+        note: (device, dtype) -> what a user must know of its numbers there, or nothing.
     """
 
     name: str
@@ -32,10 +33,11 @@ class Engine:
     refusal: Callable[[Graph | None, torch.device, torch.dtype], str | None]
     reason: Callable[[Graph], str]
     slower: Callable[[Request], bool]
+    note: Callable[[torch.device, torch.dtype], str] = lambda *_: ""
 
 
 ENGINES: dict[str, Engine] = {
-    "vendor": Engine("vendor", vendor.run, vendor.refusal, vendor.reason, vendor.slower),
+    "vendor": Engine("vendor", vendor.run, vendor.refusal, vendor.reason, vendor.slower, vendor.note),
     "scan": Engine("scan", scan.run, scan.refusal, scan.reason, scan.slower),
     "eager": Engine("eager", eager.run, lambda *_: None, lambda _: "it runs every cell", lambda _: False),
 }
@@ -64,7 +66,7 @@ def choose(name: str, cell: Cell, graph: Graph | None, device: torch.device, dty
 
 def choose_for(name: str, request: Request) -> Engine:
     """The engine for one request: the chosen one, or with ``auto`` the eager one where that is faster."""
-    chosen = choose(name, request.cell, request.graph, request.x.device, request.x.dtype)
+    chosen = choose(name, request.cell, request.graph, request.x.device, request.dtype)
     return ENGINES["eager"] if name == "auto" and chosen.slower(request) else chosen
 
 
@@ -74,11 +76,14 @@ def _refusal(name: str, graph: Graph | None, device: torch.device, dtype: torch.
 
 
 def explain(name: str, cell: Cell, graph: Graph | None, device: torch.device, dtype: torch.dtype) -> str:
-    """The chosen engine and why it is that one, in words."""
+    """The chosen engine, why it is that one, and what is to be known of its numbers, in words."""
     chosen = choose(name, cell, graph, device, dtype)
     if name != "auto":
-        return f"{name}, as asked"
-    if chosen.name != "eager" and graph is not None:
-        return f"{chosen.name}, because {chosen.reason(graph)}; a few steps run in eager where that is faster"
-    refused = [f"{k} cannot: {_refusal(k, graph, device, dtype)}" for k in ENGINES if k != chosen.name]
-    return "; ".join([f"{chosen.name}, because it runs every cell", *refused])
+        said = [f"{name}, as asked"]
+    elif chosen.name != "eager" and graph is not None:
+        said = [f"{chosen.name}, because {chosen.reason(graph)}", "a few steps run in eager where that is faster"]
+    else:
+        refused = [f"{k} cannot: {_refusal(k, graph, device, dtype)}" for k in ENGINES if k != chosen.name]
+        said = [f"{chosen.name}, because it runs every cell", *refused]
+    note = chosen.note(device, dtype)
+    return "; ".join([*said, note] if note else said)

@@ -5,11 +5,14 @@ gate so far that they are exactly 0 and 1, which freezes the memory of a row at 
 
 On a CPU the promises cost 0.5 ms a forward pass and 1 ms with gradients over torch's module on plain padding (measured
 by ``benchmarks/recurrent.py``: a seventh and a tenth of an LSTM at B=32, T=25, H=256, more of smaller ones).
+
+On a GPU, cuDNN rounds what it multiplies in float32 to TF32, about three digits, unless
+``torch.backends.cudnn.rnn.fp32_precision = "ieee"``; that is torch's default for its own modules, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -74,6 +77,17 @@ def reason(graph: Graph) -> str:
     return f"the cell is exactly torch.nn.{vendor.name}" if vendor else ""
 
 
+def note(device: torch.device, dtype: torch.dtype) -> str:
+    """What a user must know of the numbers there, or nothing."""
+    precision = torch.backends.cudnn.rnn.fp32_precision  # type: ignore[attr-defined]
+    if device.type != "cuda" or dtype != torch.float32 or precision != "tf32":
+        return ""
+    return (
+        "cuDNN multiplies in TF32, about three digits, as torch does by default; for all digits of float32 set "
+        'torch.backends.cudnn.rnn.fp32_precision = "ieee"'
+    )
+
+
 def slower(request: Request) -> bool:
     """Whether the eager engine is faster: oneDNN orders the weights of an LSTM anew at each call, about 1 ns for each,
     which a few steps of few rows do not repay (measured: H=256 repays it from 10 steps of 1 row, or 2 of 32).
@@ -112,7 +126,7 @@ def run(request: Request) -> Result:
     y, *final = getattr(_VF, vendor.function)(
         x,
         state if len(state) > 1 else state[0],
-        [W, weights.stack(gates), b, second],
+        _arranged([W, weights.stack(gates), b, second], x.device),
         True,  # there are biases
         1,  # layer
         0.0,  # dropout
@@ -126,6 +140,18 @@ def run(request: Request) -> Result:
     if not vendor.exact:
         last[0] = last_of(y.transpose(0, 1), request, request.state[0])
     return zeroed(y, live) if y.requires_grad else zero_(y, live), tuple(last)
+
+
+def _arranged(parts: Sequence[Tensor], device: torch.device) -> Sequence[Tensor]:
+    """As the library wants its weights: cuDNN copies, with a warning, what does not lie as in one buffer of its own."""
+    return _packed(parts) if device.type == "cuda" else parts
+
+
+def _packed(parts: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The same tensors one behind the other in one piece of memory."""
+    flat = torch.cat([part.reshape(-1) for part in parts])
+    pieces = torch.split(flat, [part.numel() for part in parts])
+    return [piece.view(part.shape) for piece, part in zip(pieces, parts, strict=True)]
 
 
 @lru_cache(maxsize=64)

@@ -9,9 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
-from riverrun.data.padded import Padded
+from riverrun.data.padded import Padded, check_range, check_type
 from riverrun.decode import marginals as reference
 from riverrun.decode.path import path_scores
 from riverrun.decode.scorer import Chain
@@ -191,7 +190,9 @@ class _Compiled(torch.autograd.Function):
         per_position = transitions.ndim == 4
         size = emissions.shape[2]
         scores = [_array(part) for part in (emissions, transitions.reshape(-1, size, size), start, stop)]
+        check_type("CRF", lengths)
         counts = _array(lengths.long())
+        check_range("CRF", counts, emissions.shape[1])  # the compiled loops read and write wherever they say
         forwards, totals = np.empty(emissions.shape), np.empty(len(counts))
         kernels.forward(*scores[:2], per_position, *scores[2:], counts, forwards, totals)
         result = totals
@@ -206,8 +207,12 @@ class _Compiled(torch.autograd.Function):
         return torch.from_numpy(result).to(emissions.dtype)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # what comes out has no graph of its own: a second derivative would miss a part
+            raise ConfigError(
+                "engine='numba' has first derivatives only, and this backward pass is to be differentiated again "
+                "(create_graph=True); use engine='torch'"
+            )
         kernels = _kernels()
         per_position, counts, path, forwards, totals = ctx.rest
         emissions, transitions, stop = ctx.saved_tensors

@@ -17,9 +17,9 @@ class Embedding(nn.Module):
 
     .. math:: y_t = E_{w_t} \qquad w_t \to \text{unknown with probability } \rho_{w_t}
 
-    The gradient is dense: every step of an optimizer goes over all ``count`` rows, as those of Adam do anyway. With
-    vectors for millions of words this, not the recurrence, takes the time of a step on a CPU: freeze them, or keep
-    only the words that occur.
+    The gradient is dense unless ``sparse`` is set: every step of an optimizer goes over all ``count`` rows, as those
+    of Adam do anyway. With vectors for millions of words this, not the recurrence, takes the time of a step on a CPU:
+    freeze them, keep only the words that occur, or train by plain SGD with ``sparse``.
 
     Args:
         count: how many ids there are.
@@ -28,6 +28,7 @@ class Embedding(nn.Module):
         frozen: leave the vectors as they are.
         unknown: the id of the unknown word.
         unknown_rates: (count,), for each id the probability to be read as ``unknown`` in training.
+        sparse: the gradient is one of the rows that were read alone; only where the optimiser can use it.
 
     >>> embed = Embedding(3, 2, vectors=np.array([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]]))
     >>> embed(torch.tensor([[2, 1]])).tolist()
@@ -45,13 +46,14 @@ class Embedding(nn.Module):
         frozen: bool = False,
         unknown: int = 0,
         unknown_rates: npt.NDArray[Any] | None = None,
+        sparse: bool = False,
     ) -> None:
         super().__init__()
         if vectors is not None and vectors.shape != (count, size):
             raise ShapeError(f"Embedding: expected vectors (count, size) = {(count, size)}, received {vectors.shape}")
         if not 0 <= unknown < count:
             raise ConfigError(f"Embedding: unknown must be an id from 0 to {count - 1}, received {unknown}")
-        self.count, self.output_size, self.unknown = count, size, unknown
+        self.count, self.output_size, self.unknown, self.sparse = count, size, unknown, sparse
         self.weight = nn.Parameter(torch.zeros(count, size), requires_grad=not frozen)
         self.given: npt.NDArray[np.bool_] = np.zeros(count, bool)
         if vectors is not None:
@@ -68,14 +70,17 @@ class Embedding(nn.Module):
         drawn = torch.randn_like(self.weight)
         if bound is not None:
             drawn.uniform_(-bound, bound)
-        self.weight.copy_(torch.where(torch.from_numpy(self.given).to(drawn.device)[:, None], self.weight, drawn))
+        if self.given.any():
+            rows = torch.from_numpy(np.flatnonzero(self.given)).to(drawn.device)
+            drawn[rows] = self.weight[rows]
+        self.weight.copy_(drawn)
 
     def forward(self, ids: Tensor) -> Tensor:
         """Ids (B, T) -> (B, T, size); those in the padding must be ids too."""
         if self.training and self.unknown_rates is not None:
             drop = torch.rand(ids.shape, device=ids.device) < nn.functional.embedding(ids, self.unknown_rates)[..., 0]
             ids = torch.where(drop, self.unknown, ids)
-        return nn.functional.embedding(ids, self.weight)
+        return nn.functional.embedding(ids, self.weight, sparse=self.sparse)
 
     def extra_repr(self) -> str:
         """The sizes, and what is not learned from nothing."""

@@ -6,13 +6,13 @@ import math
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
 from riverrun.data.padded import Padded
-from riverrun.errors import ConfigError, ShapeError, StateError, nearest
+from riverrun.errors import ConfigError, RiverrunError, ShapeError, StateError, nearest
 from riverrun.nn.cells.cell import Cell
 from riverrun.nn.cells.graph import Graph
 from riverrun.nn.cells.layout import layout
@@ -44,7 +44,8 @@ class Recurrent(nn.Module):
         input_size: D.
         hidden_size: H.
         output_size: width of the output, for cells that project it; H when not given.
-        engine: ``auto``, or the one that must run: ``eager``, ``vendor`` or ``scan``.
+        engine: ``auto``, or the one that must run: ``eager``, ``vendor`` or ``scan``. On a GPU, ``vendor`` multiplies
+            float32 in TF32, about three digits; ``describe`` says so there, and how to change it.
         reverse: run each row backwards, by its length.
         weight_drop: share of the entries of R that training sets to 0, drawn once a call.
         allow_import: whether ``cell`` may name a class of somebody else's module.
@@ -207,14 +208,22 @@ class Recurrent(nn.Module):
     def _inputs(self, x: Padded | Tensor) -> tuple[Tensor, Tensor | None]:
         """The data and the lengths; None for them where all rows are known to be full."""
         data: Tensor = x.data if isinstance(x, Padded) else x
+        if not isinstance(data, Tensor):
+            raise ShapeError(
+                f"Recurrent: expected x as a torch tensor, received {type(data).__module__}.{type(data).__name__}; "
+                "convert it with torch.from_numpy, a Padded or a Batch with x.map(torch.from_numpy)"
+            )
         if data.ndim != 3 or data.shape[2] != self.input_size:
             raise ShapeError(
                 f"Recurrent(input_size={self.input_size}): expected x (B, T, {self.input_size}), received "
                 f"{tuple(data.shape)}"
             )
+        self._check_types(ShapeError, {"x": data})
         if not isinstance(x, Padded):
             return data, None
         lengths: Tensor = x.lengths
+        if lengths.dtype != torch.int64:
+            lengths = lengths.to(torch.int64)  # engines calculate with them, and small types overflow
         known = lengths.device.type == "cpu" and not torch.compiler.is_compiling()
         if known and len(lengths) and int(lengths.min()) == data.shape[1]:
             return data, None
@@ -231,7 +240,24 @@ class Recurrent(nn.Module):
                 f"Recurrent({self.cell!r}): expected a state of {listed}, received "
                 f"{', '.join(str(tuple(value.shape)) for value in state)}; a state belongs to one layer and one batch"
             )
+        self._check_types(StateError, dict(zip(names, state, strict=True)))
         return state
+
+    def _check_types(self, error: type[RiverrunError], values: Mapping[str, Tensor]) -> None:
+        """An error unless the products take numbers of these types: that of the weights; autocast mixes but float64."""
+        own = self._place()[1]
+        for name, value in values.items():
+            found = value.dtype
+            if found == own or (self.W is None and not self.layout.blocks):
+                continue
+            how = f"convert it with .to({own}), or the layer with .to({found})"
+            if not found.is_floating_point:
+                how = f"convert it with .to({own}); ids go through an Embedding first"
+            elif torch.is_autocast_enabled(value.device.type) and torch.float64 not in (found, own):
+                continue
+            ours, theirs = (str(dtype).removeprefix("torch.") for dtype in (own, found))
+            what = name if error is ShapeError else f"{name} of the state"
+            raise error(f"Recurrent: expected {what} of type {ours}, as the weights are, received {theirs}; {how}")
 
     def _run(self, request: Request) -> Result:
         engine = choose_for(self.engine, request)
@@ -261,7 +287,9 @@ class Recurrent(nn.Module):
         return self.cell.graph if self.training else self._quiet
 
     def _place(self) -> tuple[torch.device, torch.dtype]:
-        parameter = next(self.parameters(), None)
+        parameter: Tensor | None = self.W
+        if parameter is None:
+            parameter = next(self.parameters(), None)
         if parameter is None:
             return torch.device("cpu"), torch.get_default_dtype()
         return parameter.device, parameter.dtype
@@ -329,7 +357,15 @@ class Recurrent(nn.Module):
 
 @lru_cache(maxsize=512)
 def _state_type(names: tuple[str, ...]) -> Any:
-    return namedtuple("State", names)
+    kind = cast(Any, namedtuple("State", names))
+    kind.__reduce__ = lambda self: (restored_state, (self._fields, tuple(self)))
+    return kind
+
+
+def restored_state(names: tuple[str, ...], values: State) -> State:
+    """The state that was pickled: its class is made anew from the names, since no module has it."""
+    state: State = _state_type(names)(*values)
+    return state
 
 
 def _like(x: Sequences, y: Tensor) -> Sequences:

@@ -35,6 +35,7 @@ class Stack(nn.Module):
         input_size: D.
         hidden_size: H, units of a layer in each direction.
         layers: how many.
+        last: units of the last layer in each direction, where it has another number; what comes out is so wide.
         bidirectional: read from both ends.
         wiring: ``plain``, ``residual``, ``highway`` or ``dense``.
         dropout: on f(x) of every layer but the last.
@@ -57,6 +58,7 @@ class Stack(nn.Module):
         hidden_size: int,
         *,
         layers: int = 1,
+        last: int | None = None,
         bidirectional: bool = False,
         wiring: Wiring = "plain",
         dropout: float = 0.0,
@@ -79,8 +81,9 @@ class Stack(nn.Module):
         self.wiring, self.input_size, self.depth = wiring, input_size, layers
         levels: list[_Layer] = []
         read = input_size  # the width of what the next layer reads
-        for _ in range(layers):
-            make = partial(Recurrent, cell, read, hidden_size, engine=engine, weight_drop=weight_drop)
+        for level in range(layers):
+            size = hidden_size if last is None or level < layers - 1 else last
+            make = partial(Recurrent, cell, read, size, engine=engine, weight_drop=weight_drop)
             layer = _Layer(make(), make(reverse=True) if bidirectional else None, wiring)
             levels.append(layer)
             read = read + layer.output_size if wiring == "dense" else layer.output_size
