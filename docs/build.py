@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import torch
 
-from riverrun.config import Config, TaggerRecipe, load_recipe, shipped_recipes
+from riverrun.config import Config, Recipe, load_recipe, shipped_recipes
 from riverrun.config.decode import field_types, join, tables
 from riverrun.config.describe import expected
 from riverrun.config.docs import field_docs
@@ -37,7 +37,8 @@ A cell is one step of a recurrence, written as its equation. The columns of the 
 - **Exchanges**: how often a step must wait until all units are known, to multiply them with a matrix or to take their
   mean. 0 is fast, 1 is an LSTM.
 - **CPU**, **GPU**: the engines that can run it, first the one that `engine = "auto"` takes. It takes `eager` too where
-  a sequence has only a few steps.
+  a sequence has only a few steps. On a GPU, `vendor` multiplies float32 in TF32, about three digits, as torch does by
+  default; `torch.backends.cudnn.rnn.fp32_precision = "ieee"` in Python has all digits.
 
 In the equations *x* is the input, *h* the output, σ the logistic function and ⊙ the product unit by unit. These cells
 and your own take the option `zoneout` too; `slstm` does not train with it, because its state *m* begins at minus
@@ -138,11 +139,17 @@ def recipes_reference() -> str:
         recipe = load_recipe(name)
         scores = ", ".join(f"{metric} {value}" for metric, value in recipe.expects.items())
         rows.append(f"| `{name}` | {cell_text(recipe.cites or '')} | {scores} |")
-    return "\n".join([*rows, "", *table_sections(TaggerRecipe, "")])
+    seen: set[tuple[type[Config], str]] = set()
+    for recipe in tables(Recipe):
+        rows += ["", *table_sections(recipe, "", seen)]
+    return "\n".join(rows)
 
 
-def table_sections(struct: type[Config], path: str) -> Iterator[str]:
-    """A section for a table and for each of the tables within it, in the order of the keys."""
+def table_sections(struct: type[Config], path: str, seen: set[tuple[type[Config], str]]) -> Iterator[str]:
+    """A section for a table and for each of the tables within it, in the order of the keys; each of them once."""
+    if (struct, path) in seen:
+        return
+    seen.add((struct, path))
     field = struct.__struct_config__.tag_field
     title = f"`[{path}]`" if path else "Top of the file"
     which = f", with `{field} = {toml(tag_of(struct))}`" if field else ""
@@ -160,7 +167,7 @@ def table_sections(struct: type[Config], path: str) -> Iterator[str]:
         rows.append(f"| `{key}` | {default} | {cell_text(what)} | {cell_text(docs[key])} |")
     yield "\n".join(rows) + "\n"
     for where, table in inner:
-        yield from table_sections(table, where)
+        yield from table_sections(table, where, seen)
 
 
 def shown(field: Any) -> str:

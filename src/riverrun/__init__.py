@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from riverrun.nn.layers.recurrent import Recurrent
     from riverrun.nn.layers.stack import Stack
     from riverrun.tasks import load
+    from riverrun.tasks.language_model import LanguageModel
     from riverrun.tasks.tagger import Tagger
     from riverrun.version import __version__
 
@@ -28,6 +29,7 @@ _PUBLIC = {
     "__version__": "riverrun.version",
     "load": "riverrun.tasks",
     "Tagger": "riverrun.tasks.tagger",
+    "LanguageModel": "riverrun.tasks.language_model",
     "Recurrent": "riverrun.nn.layers.recurrent",
     "Stack": "riverrun.nn.layers.stack",
     "Cell": "riverrun.nn.cells",
@@ -47,6 +49,7 @@ __all__ = [
     "CheckpointError",
     "ConfigError",
     "DataError",
+    "LanguageModel",
     "Padded",
     "Recurrent",
     "RiverrunError",
@@ -62,7 +65,14 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'riverrun' has no attribute {name!r}")
-    value: object = getattr(import_module(_PUBLIC[name]), name)
+    try:
+        value: object = getattr(import_module(_PUBLIC[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        from riverrun.errors import missing
+
+        raise missing("torch", "train", f"riverrun.{name}") from None
     globals()[name] = value  # found once; from now on Python finds it without this function
     return value
 

@@ -24,7 +24,8 @@ from riverrun.errors import RiverrunError  # noqa: E402
 from riverrun.export import graph as export  # noqa: E402
 from riverrun.export.graph import export_graph  # noqa: E402
 from riverrun.export.parity import default_axes, random_batch  # noqa: E402
-from riverrun.nn.cells import CELLS  # noqa: E402
+from riverrun.nn.cells import CELLS, Cell  # noqa: E402
+from riverrun.nn.cells.math import norm, sigmoid, tanh  # noqa: E402
 from riverrun.nn.layers.affixes import Affixes  # noqa: E402
 from riverrun.nn.layers.chars import CharCNN, CharRNN  # noqa: E402
 from riverrun.nn.layers.crf import CRF  # noqa: E402
@@ -38,6 +39,32 @@ from riverrun.runtime.session import Session  # noqa: E402
 
 pytestmark = pytest.mark.train
 
+
+class Unmoved(Cell):
+    """What reads neither input nor state is the same at every time: in the loop, and before it."""
+
+    gates = ("v", "k")
+    states = ("h", "c")
+    params = ("a", "b")
+
+    def step(self, x, s, R, p):
+        a = sigmoid(p.a)
+        b = norm(p.a * p.b) - a
+        c = a * s.c + R.k(p.b) * tanh(x.k * b)
+        return s.next(h=tanh(x.v + R.v(s.h)) * b + (1 - a) * c + p.b, c=c)
+
+
+class Shared(Cell):
+    """States that get one value, an input as it is, another state, and themselves."""
+
+    gates = ("v",)
+    states = ("h", "a", "b", "c", "d", "e")
+
+    def step(self, x, s, R, p):
+        v = tanh(x.v + R.v(s.d) + s.c * s.e)
+        return s.next(h=s.a, a=v, b=v, c=x.raw, d=s.b, e=s.e)
+
+
 SPECS: dict[str, Any] = {
     **{name: name for name in CELLS},
     "elman-relu": {"kind": "elman", "nonlinearity": "relu"},
@@ -46,6 +73,8 @@ SPECS: dict[str, Any] = {
     "mogrifier-2": {"kind": "mogrifier", "rounds": 2},
     "lstm-zoneout": {"kind": "lstm", "zoneout": 0.25},
     "lstm-projected-unclipped": {"kind": "lstm-projected", "limit": float("inf")},
+    "unmoved": Unmoved(),
+    "shared": Shared(),
 }
 OPERATORS = {
     "elman": "RNN",
@@ -122,6 +151,20 @@ def test_every_cell_is_the_original(rng, tmp_path):
     became = [line.rpartition(" -> ")[2] for line in report.operators]
     names = {repr(spec): name for name, spec in SPECS.items()}
     assert became == [OPERATORS.get(names[repr(spec)], "Scan") for spec, _ in layers]
+
+
+class Twice(Cell):
+    """One matrix that multiplies several values, of which two are known before the loop."""
+
+    gates = ("v",)
+    params = ("a",)
+
+    def step(self, x, s, R, p):
+        return s.next(h=tanh(R.v(x.v) + R.v(s.h) * R.v(p.a)))
+
+
+def test_a_matrix_that_multiplies_two_values_before_the_loop(rng, tmp_path):
+    assert export_graph(Sums(both(Twice())), vectors(rng), tmp_path / "model.onnx").max_error < 5e-6
 
 
 @pytest.mark.slow

@@ -137,10 +137,10 @@ def test_saved_over_another_model_nothing_of_that_one_is_left(tagger_folder, exp
     place = tmp_path / "place"
     Tagger.load(exported_folder).save_pretrained(place)
     (place / "notes.txt").write_text("mine")
-    Tagger.load(tagger_folder).save_pretrained(place)
+    Tagger.load(tagger_folder).save_pretrained(place, overwrite=True)
     assert contents(place).keys() == contents(tagger_folder).keys() | {"notes.txt"}
     assert Tagger.load(place).net is not None
-    Tagger.load(exported_folder).save_pretrained(place)
+    Tagger.load(exported_folder).save_pretrained(place, overwrite=True)
     assert Tagger.load(place)._model.net is None and not (place / "model.safetensors").exists()
 
 

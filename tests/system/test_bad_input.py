@@ -72,12 +72,13 @@ TRAINING = {
     "an unknown scheme": (
         ("bad.conll", b"dr\tB-PER\nada\tL-PER\neve\tU-PER\nruns\tO\n\n" * 20),
         (NER, "bad.conll"),
-        "DataError: bad.conll:1: tags of no known scheme: they begin with B, L, U, and 'L-PER' is word 2 of sentence 1",
+        "DataError: bad.conll:2: tags of no known scheme: they begin with B, L, U, as 'L-PER' does (bad.conll:2)",
     ),
     "mixed schemes": (
         ("bad.conll", GOOD.encode() + b"eve\tB-PER\nruns\tO\n\n"),
         (NER, "bad.conll"),
-        "DataError: bad.conll:49: tags that mix schemes, or break one",
+        "DataError: bad.conll:49: tags that mix schemes, or break one: they begin with B, I, and are not iob1, because "
+        "'B-PER' follows 'O' (bad.conll:49); not iob2, because 'I-PER' follows 'O' (bad.conll:1)",
     ),
     "dev in another scheme": (
         ("bad.conll", b"eve\tB-PER\nruns\tO\n\n"),
@@ -120,7 +121,7 @@ TRAINING = {
     "a tag of dev that train has not": (
         ("bad.conllu", (CONLLU + MULTIWORD).encode()),
         (UPOS, "good.conllu", "bad.conllu"),
-        "DataError: bad.conllu:10: the tag 'INTJ' is never seen in the training data (1 such tags: INTJ)",
+        "DataError: bad.conllu:10: the tag 'INTJ' is never seen in the training data (1 such tag: INTJ)",
     ),
     "a type of dev that train has not": (
         ("bad.conll", GOOD.encode() + b"# a comment\nbern\tI-LOC\n\n"),
@@ -135,7 +136,15 @@ TRAINING = {
     "a test file in another scheme": (
         ("bad.conll", b"eve\tS-PER\n\n"),
         (NER, "good.conll", "--set", "data.test=bad.conll"),
-        "DataError: bad.conll:1: tag 1, 'S-PER', is none of the scheme iob1",
+        "DataError: bad.conll: its spans are in the scheme bioes, those of the training data in iob1",
+    ),
+    "a tag of test that train has not": (
+        ("bad.conllu", (CONLLU + MULTIWORD).encode()),
+        (UPOS, "good.conllu", "--set", "data.test=bad.conllu"),
+        "DataError: bad.conllu:10: the tag 'INTJ' is never seen in the training data (1 such tag: INTJ), so no model "
+        "can predict it. Is it the same column of the same annotation (data.columns)? Then correct the tag, add "
+        "training sentences with it, or leave its sentence out. `riverrun evaluate` reads such files, and counts such "
+        "tags as not found",
     ),
     "vectors of another width": (
         None,
@@ -154,12 +163,22 @@ TRAINING = {
     ),
     "a cell that is not known": (
         None,
-        (NER, "good.conll", "--set", "model.encoder.cell=lsmt"),
-        "did you mean 'lstm'?",
+        (NER, "nothere.conll", "--set", "model.encoder.cell=lsmt"),
+        "ConfigError: model.encoder.cell: no cell 'lsmt'; did you mean 'lstm'?",
+    ),
+    "an option of a cell that is not known": (
+        None,
+        (NER, "nothere.conll", "--set", "model.encoder.cell={kind='mogrifier', round=3}"),
+        "ConfigError: model.encoder.cell 'mogrifier' has no option 'round'; did you mean 'rounds'?",
+    ),
+    "an engine that is not known": (
+        None,
+        (NER, "nothere.conll", "--set", "model.encoder.engine=scna"),
+        "ConfigError: model.encoder.engine: no engine 'scna'; did you mean 'scan'?",
     ),
     "a cell of one's own, not allowed": (
         None,
-        (NER, "good.conll", "--set", "model.encoder.cell=os.path:join"),
+        (NER, "nothere.conll", "--set", "model.encoder.cell=os.path:join"),
         "allow-import",
     ),
     "a device that is not here": (
@@ -169,8 +188,20 @@ TRAINING = {
     ),
     "a metric that is not known": (
         None,
-        (NER, "good.conll", "--set", "train.metric=acuracy", "--set", "train.steps=1"),
-        "ConfigError: train.metric: the evaluation gives no 'acuracy'; did you mean 'accuracy'?",
+        (NER, "nothere.conll", "--set", "train.metric=acuracy"),
+        "ConfigError: train.metric: a tagger has no score 'acuracy'; did you mean 'accuracy'? Expected one of "
+        "accuracy, f1, precision, recall",
+    ),
+    "a metric of spans where there are none": (
+        None,
+        (UPOS, "good.conllu", "--set", "train.metric=f1"),
+        "ConfigError: train.metric: 'f1' is a score of spans; column 'upos' of good.conllu has tags that are no spans. "
+        "Choose another column (data.columns), or the metric accuracy",
+    ),
+    "a way to count spans where there are none": (
+        None,
+        (UPOS, "good.conllu", "--set", "scoring=strict"),
+        "ConfigError: scoring: 'strict' is a way to count spans; these tags are no spans, and are scored by accuracy",
     ),
 }
 
@@ -220,14 +251,16 @@ def test_a_tag_with_a_vanished_vocabulary_file_and_other_damage_to_a_folder(plac
         "vocab/tags.json", lambda data: data.replace(b"PER", b"PEX")
     )
     assert "model/vocab/words.json: missing; config.json lists it" in damaged("vocab/words.json", lambda _: None)
-    assert "model: no config.json; this is not a finished model" in damaged("config.json", lambda _: None)
+    assert "model: no config.json, although model.onnx is there; the folder is not complete" in damaged(
+        "config.json", lambda _: None
+    )
     assert "model/config.json: not valid JSON" in damaged("config.json", lambda data: data[:50])
     assert "model/config.json: not valid JSON" in damaged("config.json", lambda data: b"[]")
     newer = damaged("config.json", with_config(format=2, riverrun="9.0"))
     assert "model/config.json: format 2, written by riverrun 9.0; this is riverrun" in newer and "Install" in newer
     assert "model/config.json: Expected `str`" in damaged("config.json", with_config(riverrun=3))
     other = damaged("config.json", with_config(task="poet"))
-    assert "is a model for the task 'poet', which this riverrun does not know (known: tagger)" in other
+    assert "is a model for the task 'poet', which this riverrun does not know (known: tagger, lm)" in other
     out = damaged("config.json", with_config(files={"../good.conll": "0"}))
     assert "the file name '../good.conll' leads out of the folder" in out
     recipe = {**config["recipe"], "model": {**config["recipe"]["model"], "wrods": 1}}

@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from riverrun.tasks import folder
 
+BUNDLED = folder.bundled()
 resource = pytest.importorskip("resource")  # not on Windows
 
 RIVERRUN = (sys.executable, "-m", "riverrun")
@@ -199,6 +202,68 @@ def test_data_verify_finds_what_was_changed(tmp_path: Path) -> None:
     assert b"CHANGED" in done.stdout and b"train.conllu: not the data that" in done.stderr
     (model / "metrics.json").write_bytes(b"{ }")
     assert b"metrics.json: its SHA-256 is not the one" in ran("data", "verify", str(model), code=1).stderr
+
+
+def test_every_damaged_file_is_named(tmp_path: Path) -> None:
+    content = {name: name.encode() for name in ("a", "b", "c")}
+    config = folder.Config(format=folder.FORMAT, task="tagger", riverrun="0", recipe={})
+    folder.write(tmp_path, config, content)
+    (tmp_path / "a").write_bytes(b"x")
+    (tmp_path / "c").unlink()
+    done = ran("data", "verify", str(tmp_path), code=1)
+    assert [line.split()[-1] for line in done.stdout.decode().splitlines()] == ["CHANGED", "same", "CHANGED"]
+    said = done.stderr.decode()
+    assert f"{tmp_path}/a: its SHA-256 is not" in said and f"{tmp_path}/c: missing" in said
+
+
+@pytest.mark.skipif(not BUNDLED, reason="no bundled model")
+def test_what_was_begun_is_taken_away_when_it_is_ended(tmp_path: Path) -> None:
+    with piped("predict", "en-upos", "-", "--out", str(tmp_path / "f")) as process:
+        assert process.stdin is not None and process.stderr is not None
+        process.stdin.write(b"Dogs bark.\n")
+        process.stdin.flush()
+        for _ in range(300):
+            if os.listdir(tmp_path):
+                break
+            time.sleep(0.1)
+        assert os.listdir(tmp_path)[0].startswith(".f.")
+        process.terminate()
+        assert process.wait(60) == 130
+        assert process.stderr.read() == b"Interrupted.\n"
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(not BUNDLED, reason="no bundled model")
+@pytest.mark.parametrize(
+    ("closed", "said"), [("<&-", b"standard input is closed"), (">&-", b"standard output is closed")]
+)
+def test_what_is_closed_is_said(closed: str, said: bytes) -> None:
+    line = f"exec {sys.executable} -m riverrun predict en-upos {closed}"
+    done = subprocess.run(
+        ["/bin/sh", "-c", line], env=BUFFERED, stdin=subprocess.DEVNULL, capture_output=True, timeout=60
+    )
+    assert done.returncode == 1 and said in done.stderr and b"Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not BUNDLED, reason="no bundled model")
+def test_a_model_may_lie_under_any_name_in_any_locale(tmp_path: Path) -> None:
+    shutil.copytree(BUNDLED["en-upos"], tmp_path / "é" / "m")
+    plain = {**BUFFERED, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = ran("predict", "é/m".encode(), input=b"Dogs bark.\n", env=plain, cwd=tmp_path)
+    assert done.stdout.startswith(b"Dogs\tNOUN\n")
+
+
+@pytest.mark.parametrize("delay", [0.2, 0.5, 0.8])
+def test_impatience_prints_no_traceback(delay: float) -> None:
+    with piped("predict", "en-upos") as process:
+        time.sleep(delay)
+        for _ in range(4):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.02)
+        process.wait(60)
+        assert process.stderr is not None
+        said = process.stderr.read()
+    assert b"Traceback" not in said or b"riverrun/cli" not in said  # while Python itself starts, it is Python's
 
 
 def test_an_interrupt_is_130_wherever_it_came() -> None:

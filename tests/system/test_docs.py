@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from importlib import resources
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import pytest
 
-from riverrun.cli.commands import Command
+from riverrun.cli.commands import VERBS, parse
 from riverrun.cli.main import run
-from riverrun.config import decode_recipe
+from riverrun.config import decode_recipe, load_recipe
 from riverrun.text.formats import read_conllu, write_conllu
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,12 +29,13 @@ PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md"])
 SHOWN = [*PAGES, ROOT / "README.md"]  # its code is run where its models are: commands and recipes are checked here
 NOT_RUN = ("CONTRIBUTING.md", "results.md")  # they set up an installation, or take hours and data sets
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-TREEBANK = Path(str(resources.files("riverrun"))) / "bundled" / "mini-treebank"
+BUNDLED = Path(str(resources.files("riverrun"))) / "bundled"
+TREEBANK, PLAYS = BUNDLED / "mini-treebank", BUNDLED / "mini-shakespeare" / "plays.txt"
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(?<!`)`(riverrun [^`]+)`(?!`)")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-VERBS = {subcommand.name for verb in get_args(Command) for subcommand in verb.__metadata__}
+NAMES = {name.split()[0] for name in VERBS}
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
@@ -67,16 +68,13 @@ def commands(text: str) -> Iterator[str]:
 
 def parses(command: str) -> None:
     """A SystemExit where the command line is wrong."""
-    import tyro
-    from tyro.conf import FlagCreatePairsOff, OmitSubcommandPrefixes
-
-    tyro.cli(Command, args=shlex.split(command, comments=True)[1:], config=(OmitSubcommandPrefixes, FlagCreatePairsOff))
+    parse(shlex.split(command, comments=True)[1:])
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder in which the blocks of a page run: the first sentences of the miniature treebank, as CoNLL-U and, with
-    its names as spans, in four columns."""
+    its names as spans, in four columns; the first lines of some plays; and minimal pairs."""
     for part, sentences in (("train", 60), ("dev", 20), ("test", 20)):
         found = list(islice(read_conllu(TREEBANK / f"{part}.conllu"), sentences))
         write_conllu(tmp_path / f"{part}.conllu", found)
@@ -85,6 +83,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
                 for form, tag in zip(sentence.forms, sentence.column("upos"), strict=True):
                     file.write(f"{form} _ {tag} {'B-NAME' if tag == 'PROPN' else 'O'}\n")
                 file.write("\n")
+    lines = PLAYS.read_text(encoding="utf-8").splitlines(keepends=True)
+    for name, some in (("train.txt", lines[:400]), ("dev.txt", lines[400:440]), ("book.txt", lines[:200])):
+        (tmp_path / name).write_text("".join(some), encoding="utf-8")
+    (tmp_path / "pairs.tsv").write_text("Speak, speak.\tSpeaks, speak.\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))  # for the modules that a page writes
     modules = set(sys.modules)
@@ -98,7 +100,10 @@ def short(arguments: list[str]) -> list[str]:
     """The same command with a small net and few steps: a test is not a training."""
     if arguments[:1] != ["train"]:
         return arguments
-    small = ("train.steps=2", "model.encoder.hidden=8", "model.words.size=8", "train.device=cpu")
+    if not load_recipe(arguments[1]).by_gradient:
+        return arguments
+    size = "model.size=8" if arguments[1].startswith("lm/") else "model.words.size=8"
+    small = ("train.steps=2", "model.encoder.hidden=8", size, "train.device=cpu")
     return [*arguments, *(part for setting in small for part in ("--set", setting))]
 
 
@@ -146,7 +151,7 @@ def test_every_command_parses(page):
             parses(command)
     for command in INLINE.findall(prose(page)):
         verb, *rest = shlex.split(command)[1:]
-        assert verb in {*VERBS, "--help"}, command
+        assert verb in {*NAMES, "--help"}, command
         if rest and rest != ["--help"]:  # in a sentence a verb may stand alone
             parses(command)
 

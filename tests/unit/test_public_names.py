@@ -37,3 +37,15 @@ def test_what_is_looked_up_is_what_is_declared() -> None:
 def test_another_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'riverrun' has no attribute 'nonsense'"):
         _ = riverrun.nonsense  # type: ignore[attr-defined]
+
+
+def test_without_torch_it_is_said_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without(name: str) -> None:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.delattr(riverrun, "Recurrent", raising=False)
+    monkeypatch.setattr(riverrun, "import_module", without)
+    with pytest.raises(
+        riverrun.ConfigError, match=r"riverrun\.Recurrent needs the package 'torch', .*riverrun\[train\]"
+    ):
+        _ = riverrun.Recurrent

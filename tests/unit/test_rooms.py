@@ -19,7 +19,7 @@ MODULES = sorted(
 )
 # Rooms that are used where torch is not installed; train.events is what their listeners hear.
 WITHOUT_TORCH = (
-    *("version", "errors", "config", "text", "data", "metrics", "decode", "runtime", "tasks", "cli"),
+    *("version", "errors", "config", "text", "data", "metrics", "decode", "classic", "runtime", "tasks", "cli"),
     *("train.events", "train.interrupt"),
 )
 

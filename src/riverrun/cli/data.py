@@ -8,33 +8,33 @@ from typing import Annotated
 import msgspec
 from tyro.conf import Positional, arg
 
-from riverrun.cli.options import read_columns
-from riverrun.cli.screen import aligned, say
+from riverrun.cli.options import File, Flag, Model, Name, Text, read_columns
+from riverrun.cli.screen import aligned, say_notes
 from riverrun.errors import CheckpointError
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
     """Read a file as a tagger would: sizes, tags and their scheme, lengths, unknown words, coverage of vectors."""
 
-    file: Annotated[Positional[str], arg(metavar="FILE")]
+    file: Annotated[Positional[str], arg(metavar="FILE", help_behavior_hint="")]
     """A file in CoNLL-U or CoNLL columns."""
 
-    format: str | None = None
+    format: Name = None
     """conllu or conll; guessed where it is not given."""
 
-    columns: str | None = None
+    columns: Text = None
     """Which column holds what, for example "form=0, tag=3"."""
 
-    encoding: str | None = None
+    encoding: Name = None
     """The character encoding, where it is neither UTF-8 nor Latin-1."""
 
-    train: str | None = None
+    train: File = None
     """A training file: how many words of FILE are not in it."""
 
-    vectors: str | None = None
+    vectors: File = None
     """A file of word vectors: how many words of FILE have one."""
 
-    json: bool = False
+    json: Flag = False
     """One JSON object."""
 
     def run(self) -> None:
@@ -55,14 +55,13 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
             )
         else:
             print("\n\n".join(aligned(survey.rows(section)) for section in sections))
-        for note in found.notes:
-            say(f"Note: {note}")
+        say_notes(found.notes)
 
 
 class Verify(msgspec.Struct, frozen=True, kw_only=True):
     """Compare the checksums of a model's files, and of the data it was trained on, with those it was written with."""
 
-    model: Annotated[Positional[str], arg(metavar="MODEL")]
+    model: Model
     """A model's folder, or the name of a bundled model."""
 
     def run(self) -> None:
@@ -74,16 +73,19 @@ class Verify(msgspec.Struct, frozen=True, kw_only=True):
         from riverrun.tasks import folder
 
         path = folder.find(self.model)
-        config = folder.read(path)  # which compares the model's own files
-        rows = [(str(path / name), "same") for name in config.files]
+        config, damaged = folder.compared(path)
+        rows = [(str(path / name), "CHANGED" if name in damaged else "same") for name in config.files]
         rows += [(name, _state(Path(name), checksum)) for name, checksum in config.data.items()]
         print(aligned(rows))
-        changed = [name for name, state in rows if state == "CHANGED"]
+        wrong = list(damaged.values())
+        changed = [name for name, state in rows[len(config.files) :] if state == "CHANGED"]
         if changed:
-            raise CheckpointError(
+            wrong.append(
                 f"{', '.join(changed)}: not the data that {path} was trained on; its checksum is another one. "
                 "Find the file as it was, or train again"
             )
+        if wrong:
+            raise CheckpointError("\n".join(wrong))
 
 
 def _state(file: Path, checksum: str) -> str:

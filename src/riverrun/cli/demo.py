@@ -1,7 +1,8 @@
-"""``riverrun demo``: the whole way in a few minutes: use a model, train one, score it, use it."""
+"""``riverrun demo``: the whole way in a few minutes: train a model, look at its scores, use it."""
 
 from __future__ import annotations
 
+import shlex
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -11,50 +12,82 @@ from tyro.conf import Positional, arg
 
 from riverrun.cli.evaluate import table
 from riverrun.cli.needs import needs_torch
+from riverrun.cli.options import Dir
 from riverrun.cli.progress import listeners
 from riverrun.cli.train import next_folder
-from riverrun.config.recipe import load_recipe
 
 if TYPE_CHECKING:
     from riverrun.tasks.tagger import Tagger
 
 SENTENCE = "The river runs past Eve and Adam's ."
-RECIPE = "tagger/upos"
-# A miniature of a corpus: smaller batches and fewer epochs than the recipe has for a whole one.
-SETTINGS = ("train.batch=16", "train.epochs=7")
+PROMPT = "ROMEO:\n"
+# Miniatures of a corpus: smaller batches and fewer epochs than the recipes have for a whole one.
+TAGGER, TAGGER_SETTINGS = "tagger/upos", ("train.batch=16", "train.epochs=7")
+LM = "lm/char"
+LM_SETTINGS = (
+    "model.encoder={ hidden = 320, layers = 1, dropout = 0.1 }",
+    "train={ epochs = 9, batch = 16, rate = 0.006, schedule = 'one-cycle' }",
+)
 
 
 class Demo(msgspec.Struct, frozen=True, kw_only=True):
-    """Use the bundled model, train one on the bundled miniature treebank, score it, say what to do next."""
+    """Train a model on a bundled miniature, show its scores and what it does, say what to do next."""
 
-    what: Annotated[Positional[Literal["tagger"]], arg(metavar="WHAT")] = "tagger"
-    """What to show: tagger."""
+    what: Annotated[Positional[Literal["tagger", "lm"]], arg(metavar="[WHAT]", help_behavior_hint="")] = "tagger"
+    """What to show: tagger, or lm, a language model that writes."""
 
-    out: Annotated[str | None, arg(metavar="DIR")] = None
+    out: Dir = None
     """The new model's folder; runs/demo-1, -2, ... where it is not given."""
 
     def run(self) -> None:
-        """Show the bundled model, then train and show one."""
-        from riverrun import tasks
-
-        print(f"1. The bundled model en-upos tags a sentence:\n   {tagged(tasks.load('en-upos'))}\n")
-        needs_torch("the second half of the demo, training,")
-        from riverrun.tasks.tagger import Tagger
-
-        treebank = Path(str(resources.files("riverrun"))) / "bundled" / "mini-treebank"
-        data = {part: str(treebank / f"{part}.conllu") for part in ("train", "dev")}
-        recipe = load_recipe(RECIPE, settings=SETTINGS, data=data)
+        """Train and show."""
         out = Path(self.out) if self.out else next_folder("demo")
-        print(f"2. Training {RECIPE} on a miniature treebank, into {out}:", flush=True)
-        with listeners(out) as heard:
-            model = Tagger(recipe).fit(out=out, listeners=heard)
-        test = treebank / "test.conllu"
-        print(f"\n3. Its scores on sentences that it has not seen:\n{table(model.evaluate(test))}\n")
-        print(f"4. The new model tags the sentence:\n   {tagged(model)}\n")
-        print(f"The model is the folder {out}. What to type next:")
-        print(f"   echo '{SENTENCE}' | riverrun predict {out}")
-        print(f"   riverrun evaluate {out} {test}")
-        print(f"   riverrun train {RECIPE} YOUR-TRAIN.conllu YOUR-DEV.conllu")
+        (show_tagger if self.what == "tagger" else show_lm)(out)
+
+
+def show_tagger(out: Path) -> None:
+    """A bundled tagger, and one that is trained."""
+    from riverrun.tasks.tagger import Tagger
+
+    print(f"1. The bundled model en-upos tags a sentence:\n   {tagged(Tagger.load('en-upos'))}\n")
+    needs_torch("the second half of the demo, training,")
+    treebank = bundled("mini-treebank")
+    print(f"2. Training {TAGGER} on a miniature treebank, into {out}:", flush=True)
+    with listeners(out) as heard:
+        model = Tagger(TAGGER, settings=TAGGER_SETTINGS)
+        model.fit(treebank / "train.conllu", treebank / "dev.conllu", out=out, listeners=heard)
+    test = treebank / "test.conllu"
+    print(f"\n3. Its scores on sentences that it has not seen:\n{table(model.evaluate(test))}\n")
+    print(f"4. The new model tags the sentence:\n   {tagged(model)}\n")
+    place = shlex.quote(str(out))
+    print(f"The model is the folder {out}. What to type next:")
+    print(f"   echo {shlex.quote(SENTENCE)} | riverrun predict {place}")
+    print(f"   riverrun evaluate {place} {shlex.quote(str(test))}")
+    print(f"   riverrun train {TAGGER} YOUR-TRAIN.conllu YOUR-DEV.conllu")
+
+
+def show_lm(out: Path) -> None:
+    """A language model of characters that is trained and writes."""
+    needs_torch("training a language model")
+    from riverrun.tasks.language_model import LanguageModel
+
+    print(f"1. Training {LM} on some of Shakespeare's plays, into {out}:", flush=True)
+    with listeners(out) as heard:
+        model = LanguageModel(LM, settings=LM_SETTINGS)
+        model.fit(bundled("mini-shakespeare") / "plays.txt", out=out, listeners=heard)
+    print(f"\n2. It writes, character by character:\n\n{PROMPT}", end="", flush=True)
+    for piece in model.generate(PROMPT, strategy="top-p", length=500, seed=1):
+        print(piece.text, end="", flush=True)
+    place = shlex.quote(str(out))
+    print(f"\n\nThe model is the folder {out}. What to type next:")
+    print(f"   riverrun generate {place} --prompt 'JULIET:' --strategy top-p --length 300")
+    print(f"   echo 'What light is this?' | riverrun score {place} --tokens")
+    print(f"   riverrun train {LM} YOUR-TEXT.txt")
+
+
+def bundled(name: str) -> Path:
+    """The folder of a bundled miniature."""
+    return Path(str(resources.files("riverrun"))) / "bundled" / name
 
 
 def tagged(model: Tagger) -> str:

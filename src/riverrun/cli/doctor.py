@@ -52,8 +52,8 @@ def try_models() -> None:
     if not names:
         print("none in this installation")
     for name in names:
-        (tagged,) = tasks.load(name).predict(["Dogs bark ."])
-        print(f"{name}: " + " ".join(f"{form}/{tag}" for form, tag in zip(tagged.forms, tagged.tags, strict=True)))
+        (answer,) = tasks.load(name).predict(["Dogs bark ."])
+        print(f"{name}: {answer}")
 
 
 def _version(package: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -9,20 +10,22 @@ import msgspec
 from tyro.conf import Positional, arg
 
 from riverrun.cli.needs import needs_torch
+from riverrun.cli.options import Flag, Model
 from riverrun.cli.screen import say, size
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True):
     """Write a model as a folder that runs without torch; compared with the original before it is written."""
 
-    model: Annotated[Positional[str], arg(metavar="MODEL")]
+    model: Model
     """The folder of a trained model."""
 
-    folder: Annotated[Positional[str], arg(metavar="DIR")]
+    folder: Annotated[Positional[str], arg(metavar="DIR", help_behavior_hint="")]
     """The new folder."""
 
-    int8: bool = False
-    """Store and compute with 8-bit weights where that is possible, and say where it was not."""
+    int8: Flag = False
+    """Keep the large weights as 8-bit integers, about a quarter of the size; sums stay float32. It says which large
+    weights stayed float."""
 
     def run(self) -> None:
         """Load, export, and say what came out."""
@@ -33,4 +36,4 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
         for note in task.export(Path(self.folder), int8=self.int8):
             say(note)
         written = sum(file.stat().st_size for file in Path(self.folder).rglob("*") if file.is_file())
-        say(f"{self.folder}: {size(written)}. Try: riverrun predict {self.folder} FILE")
+        say(f"{self.folder}: {size(written)}. Try: {task.first_use.format(shlex.quote(self.folder))}")

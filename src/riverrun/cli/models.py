@@ -6,13 +6,14 @@ from pathlib import Path
 
 import msgspec
 
+from riverrun.cli.options import Flag
 from riverrun.cli.screen import aligned, say, size
 
 
 class Models(msgspec.Struct, frozen=True, kw_only=True):
     """List the bundled models: name, task, size, score."""
 
-    json: bool = False
+    json: Flag = False
     """One JSON object a model."""
 
     def run(self) -> None:

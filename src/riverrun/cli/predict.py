@@ -5,37 +5,37 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from tyro.conf import Positional, arg
+from tyro.conf import arg
 
-from riverrun.cli.options import read_columns
-from riverrun.cli.screen import say
+from riverrun.cli.options import Flag, Input, Model, Name, Number, Text, read_columns
+from riverrun.cli.screen import say_notes
 
 
 class Predict(msgspec.Struct, frozen=True, kw_only=True):
     """Tag text. Raw text is split into words; given the training format, that format comes back, filled in."""
 
-    model: Annotated[Positional[str], arg(metavar="MODEL")]
+    model: Model
     """A model's folder, or the name of a bundled model."""
 
-    file: Annotated[Positional[str], arg(metavar="FILE")] = "-"
+    file: Input = "-"
     """What to read; - is stdin. .gz and .zst are read."""
 
-    format: str | None = None
+    format: Name = None
     """The format of FILE, for example conllu; guessed where it is not given."""
 
-    columns: str | None = None
+    columns: Text = None
     """Which column holds what, for example "form=0, tag=3"; as in training where it is not given."""
 
-    encoding: str | None = None
+    encoding: Name = None
     """The character encoding of FILE, for example latin-1; found out where it is not given."""
 
-    json: bool = False
+    json: Flag = False
     """One JSON object a sentence."""
 
-    out: str = "-"
+    out: Annotated[str, arg(metavar="FILE", help_behavior_hint="")] = "-"
     """The file to write; - is stdout."""
 
-    threads: int | None = None
+    threads: Number = None
     """CPU threads."""
 
     def run(self) -> None:
@@ -51,5 +51,4 @@ class Predict(msgspec.Struct, frozen=True, kw_only=True):
             encoding=self.encoding,
             as_json=self.json,
         )
-        for note in task.notes:
-            say(f"Note: {note}")
+        say_notes(task.notes)

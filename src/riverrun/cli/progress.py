@@ -6,7 +6,7 @@ import io
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
@@ -14,6 +14,7 @@ from typing import TextIO
 import msgspec
 
 from riverrun.cli.screen import aligned, duration
+from riverrun.tasks.training import Listener
 from riverrun.train.events import (
     Evaluated,
     Event,
@@ -28,9 +29,8 @@ from riverrun.train.events import (
     Step,
 )
 
-Listener = Callable[[Event], None]
-
 INTERVAL = 10.0  # seconds between two lines about steps
+LONGEST_FACT = 240  # characters
 LOG_INTERVAL = 1.0  # seconds between two steps in metrics.jsonl
 
 
@@ -42,7 +42,7 @@ def listeners(out: Path, *, as_json: bool = False, stream: TextIO | None = None)
         as_json: for machines: every event as a line of JSON.
         stream: where to speak; stderr.
     """
-    stream = stream or sys.stderr
+    stream = stream or sys.stderr or io.StringIO()  # which a program may be started without
     with ExitStack() as stack:
         log = stack.enter_context(Log(out / "metrics.jsonl"))
         if as_json:
@@ -149,24 +149,31 @@ class Bar:
 
     def __init__(self, stream: TextIO) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (
-            TextColumn("epoch {task.fields[epoch]}"),
+            TextColumn("{task.fields[epoch]}"),
             BarColumn(),
-            MofNCompleteColumn(),
+            TextColumn("{task.fields[steps]}"),
             TextColumn("{task.description}"),
             TimeRemainingColumn(),
         )
         self._progress = Progress(*columns, console=Console(file=stream), transient=True)
-        self._bar = self._progress.add_task("", total=None, epoch=1)
+        self._bar = self._progress.add_task("", total=None, epoch="reading", steps="")
 
     def __call__(self, event: Event) -> None:
         """Move the bar."""
         pace = _pace(event) if isinstance(event, Step) else None  # None leaves what is there
-        self._progress.update(
-            self._bar, completed=event.step, total=event.total, epoch=event.epoch + 1, description=pace
-        )
+        if event.total:  # before the training begins, there is nothing to count
+            over = event.step >= event.total or isinstance(event, Finished)
+            self._progress.update(
+                self._bar,
+                completed=event.step,
+                total=event.total,
+                epoch=f"epoch {max(1, event.epoch) if over else event.epoch + 1}",
+                steps=f"{event.step}/{event.total}",
+                description=pace,
+            )
         if line := sentence(event):
             self._progress.console.print(line, markup=False, highlight=False)
 
@@ -199,7 +206,7 @@ def sentence(event: Event) -> str:
     """What an event means, for people; nothing for those that only a log wants."""
     match event:
         case Prepared():
-            return aligned(event.facts.items())
+            return aligned((name, _cut(fact)) for name, fact in event.facts.items())
         case Started(resumed=True):
             return f"continuing at step {event.step} of {event.total} on {event.device}"
         case Started():
@@ -226,8 +233,13 @@ def sentence(event: Event) -> str:
 
 def _shown(value: float | None) -> str:
     """A number that may not have been one."""
-    return "none" if value is None else f"{value:.4f}"
+    return "none" if value is None else f"{value:.4f}" if abs(value) < 1e6 else f"{value:.3g}"
+
+
+def _cut(fact: str) -> str:
+    """A fact that takes a line or two: a sentence may be as long as a book."""
+    return fact if len(fact) <= LONGEST_FACT else fact[:LONGEST_FACT].rsplit(" ", 1)[0] + " ..."
 
 
 def _pace(event: Step) -> str:
-    return f"loss {event.loss:.4f}  {event.speed:,.0f} tokens/s"
+    return f"loss {_shown(event.loss)}  {event.speed:,.0f} tokens/s"

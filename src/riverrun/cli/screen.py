@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+_FLAGS = re.compile(r"\bdata\.(format|columns|encoding)\b")
+
+
+def as_flags(text: str) -> str:
+    """A message with the options of the command line in place of a recipe's keys, for the verbs that have them.
+
+    >>> as_flags("a.txt: read as Latin-1; name it with data.encoding")
+    'a.txt: read as Latin-1; name it with --encoding'
+    """
+    return _FLAGS.sub(r"--\1", text)
+
+
+def say_notes(notes: Iterable[str]) -> None:
+    """What a reader had to say, where the options for it are those of the command line."""
+    for note in notes:
+        say(f"Note: {as_flags(note)}")
 
 
 def say(text: str = "") -> None:
-    """A line about the work, on stderr; where nobody reads that any more, nothing."""
+    """A line about the work, on stderr; where nobody reads that any more, or it was closed from the start, nothing."""
+    if sys.stderr is None:
+        return
     try:
         print(text, file=sys.stderr, flush=True)
     except BrokenPipeError:
         silence(2)
+
+
+def say_object(event: Mapping[str, object]) -> None:
+    """A line of JSON on stderr, whatever bytes a name has."""
+    say(json.dumps(event))
 
 
 def silence(descriptor: int) -> None:

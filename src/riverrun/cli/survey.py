@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median_low
 from sys import intern
 from typing import Any
 
-from riverrun.errors import ConfigError
-from riverrun.text.formats import guess_format, read_conll, read_conllu, read_vectors
-from riverrun.text.tags import recognise, spans
+from riverrun.tasks.labelled import Labelled
+from riverrun.text.formats import read_vectors
+from riverrun.text.tags import spans
 
 Facts = dict[str, Any]
 Columns = Mapping[str, int | str]
@@ -35,14 +35,19 @@ def read(
     path: str, *, format: str | None = None, columns: Columns | None = None, encoding: str | None = None
 ) -> Survey:
     """Count what is in a file, which is read once: it may be a stream."""
-    survey = Survey(path, format or guess_format(path))
+    source = Labelled(path, format, columns or {}, encoding)
+    survey = Survey(path, str(source.format), source.notes)
     rows: Counter[tuple[str, ...]] = Counter()  # the tags of whole sentences, of which many are the same
-    for forms, tags in _sentences(survey, columns, encoding):
+    lines: list[Sequence[int]] = []  # of the first sentence with these tags
+    for forms, tags, where in source.rows():
         survey.lengths.append(len(forms))
         survey.forms.update(forms)
         survey.tags.update(tags)
-        rows[tuple(map(intern, tags))] += 1
-    survey.scheme = recognise(rows)
+        row = tuple(map(intern, tags))
+        if row not in rows:
+            lines.append(where)
+        rows[row] += 1
+    survey.scheme = source.scheme(zip(rows, lines, strict=True))
     if survey.scheme:
         for row, times in rows.items():
             for span in spans(row, survey.scheme):
@@ -114,16 +119,3 @@ def rows(section: Facts) -> Iterator[tuple[str, object]]:
 def _share(survey: Survey, has: Callable[[str], bool]) -> float:
     """The share of the tokens whose form has something."""
     return round(sum(n for form, n in survey.forms.items() if has(form)) / max(1, survey.forms.total()), 4)
-
-
-def _sentences(survey: Survey, columns: Columns | None, encoding: str | None) -> Iterator[tuple[list[str], list[str]]]:
-    """(forms, tags) of each sentence, from the columns that are named, or else those that a tagger reads."""
-    chosen = columns or {}
-    if survey.format == "conllu":
-        for sentence in read_conllu(survey.path, encoding=encoding, notes=survey.notes):
-            yield sentence.column(chosen.get("form", "form")), sentence.column(chosen.get("tag", "upos"))
-    elif survey.format == "conll":
-        for sentence in read_conll(survey.path, columns=None, encoding=encoding, notes=survey.notes):
-            yield sentence.column(chosen.get("form", 0)), sentence.column(chosen.get("tag", -1))
-    else:
-        raise ConfigError(f"{survey.path}: expected the format conllu or conll, received {survey.format}; see --format")

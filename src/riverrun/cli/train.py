@@ -10,40 +10,42 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import Positional, arg
 
 from riverrun.cli.needs import needs_torch
+from riverrun.cli.options import Dir, Flag, Settings
 from riverrun.cli.progress import listeners
-from riverrun.cli.screen import say
+from riverrun.cli.screen import say, say_object
 from riverrun.config.recipe import load_recipe
 from riverrun.errors import ConfigError, RiverrunError
+from riverrun.train.events import Event
 
 
 class Train(msgspec.Struct, frozen=True, kw_only=True):
     """Train a recipe on your files; `riverrun export` makes of the result a folder that needs no torch."""
 
-    recipe: Annotated[Positional[str], arg(metavar="RECIPE")]
+    recipe: Annotated[Positional[str], arg(metavar="RECIPE", help_behavior_hint="")]
     """A shipped recipe (`riverrun recipes` lists them) or a TOML file."""
 
-    train: Annotated[Positional[str | None], arg(metavar="TRAIN")] = None
+    train: Annotated[Positional[str | None], arg(metavar="[TRAIN]", help_behavior_hint="")] = None
     """The file to learn from; or as the recipe says."""
 
-    dev: Annotated[Positional[str | None], arg(metavar="DEV")] = None
+    dev: Annotated[Positional[str | None], arg(metavar="[DEV]", help_behavior_hint="")] = None
     """The file that chooses the best epoch; without it a tenth of TRAIN is held out."""
 
-    set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="A.B=C")] = ()
+    set: Settings = ()
     """A setting of the recipe, for example train.epochs=3; may be given again and again."""
 
-    out: Annotated[str | None, arg(metavar="DIR")] = None
+    out: Dir = None
     """The model's folder; runs/RECIPE-1, -2, ... where it is not given."""
 
-    resume: bool = False
+    resume: Flag = False
     """Continue the run in --out where it was interrupted."""
 
-    allow_import: bool = False
+    allow_import: Flag = False
     """Import the module of a cell of your own, package.module:Class; which runs its code."""
 
-    json: bool = False
+    json: Flag = False
     """One JSON object an event on stderr instead of a progress bar."""
 
     def run(self) -> None:
@@ -56,26 +58,47 @@ class Train(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.resume and self.out is None:
             raise ConfigError("--resume: which run? Give its folder with --out")
-        needs_torch("training")
+        if recipe.by_gradient:
+            needs_torch("training")
         if self.allow_import:
             sys.path.insert(0, "")  # as for `python -m`: a module of one's own lies in the current folder
-        from riverrun.tasks.tagger import Tagger
+        from riverrun import tasks
 
         out = Path(self.out) if self.out else new_folder(self.recipe)
-        say(f"{self.recipe} -> {out}")
+        self._say(f"{self.recipe} -> {out}", event="run", recipe=self.recipe, out=str(out))
+        model = tasks.new(recipe)
+        begun: list[Event] = []
+
+        def begin(event: Event) -> None:
+            begun[:] = [event]
+
         with listeners(out, as_json=self.json) as heard:
             try:
-                model = Tagger(recipe).fit(out=out, resume=self.resume, listeners=heard, allow_import=self.allow_import)
+                model.fit(out=out, resume=self.resume, listeners=[*heard, begin], allow_import=self.allow_import)
             except KeyboardInterrupt:
-                say(f"Stopped. To go on: {self.again(out)}")
+                self._say(f"Stopped. To go on: {self.again(out)}", event="stopped", again=self.again(out))
                 raise
-            except RiverrunError:
+            except (RiverrunError, OSError, MemoryError):
                 if self.out is None:
                     remove_empty(out)
+                if begun and has_checkpoint(out):
+                    self._say(
+                        f"What was saved is kept. To go on: {self.again(out)}", event="kept", again=self.again(out)
+                    )
                 raise
         for note in model.notes:
-            say(f"Note: {note}")
-        say(f"Done: {out}. Try: echo 'Some text.' | riverrun predict {shlex.quote(str(out))}")
+            self._say(f"Note: {note}", event="note", note=note)
+        first = model.first_use.format(shlex.quote(str(out)))
+        draft = out / "checkpoint"
+        spare = f" ({shlex.quote(str(draft))} is not needed any more and may be deleted)" if draft.is_dir() else ""
+        self._say(f"Done: {out}{spare}. Try: {first}", event="done", out=str(out), **{"try": first})
+
+    def _say(self, text: str, **event: str) -> None:
+        """A line for people, or for machines."""
+        if self.json:
+            say_object(event)
+        else:
+            say(text)
 
     def again(self, out: Path) -> str:
         """The command that continues this run, or begins it again where nothing of it is there yet."""
@@ -84,6 +107,11 @@ class Train(msgspec.Struct, frozen=True, kw_only=True):
         flags = ["--allow-import"] * self.allow_import
         flags += ["--resume"] * (out.is_dir() and any(out.iterdir()))
         return shlex.join(["riverrun", "train", self.recipe, *files, *given, "--out", str(out), *flags])
+
+
+def has_checkpoint(folder: Path) -> bool:
+    """Whether there is something to go on from."""
+    return any(path.name.isdecimal() for path in (folder / "checkpoint").glob("*"))
 
 
 def next_folder(recipe: str, root: Path = Path("runs")) -> Path:

@@ -41,8 +41,11 @@ class Builder:
 
     def constant(self, array: Any, dtype: Any = None, *, name: str = "") -> ir.Value:
         """An array as an initializer; a weight has a name, so that reports can speak of it."""
-        tensor = ir.tensor(np.ascontiguousarray(array, dtype))
         name = f"{self.prefix}.{name}" if name else self._name("constant")
+        known = next((value for value in self.constants if value.name == name), None)
+        if known is not None:  # a product of two values has one matrix
+            return known
+        tensor = ir.tensor(np.ascontiguousarray(array, dtype))
         value = ir.Value(
             name=name, shape=ir.Shape(np.shape(array)), type=ir.TensorType(tensor.dtype), const_value=tensor
         )

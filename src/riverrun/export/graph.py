@@ -1,36 +1,29 @@
-"""The way from a trained net to a file: trace, replace the recurrences, quantise, compare, then give it its name."""
+"""A net that scores as a graph: its example says what is read, its scores what comes out."""
 
 from __future__ import annotations
 
 import copy
-import hashlib
 import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 import torch
-from onnx_ir.passes import common as passes
 
 from riverrun.data.batch import Batch
 from riverrun.data.padded import Padded
 from riverrun.decode.scorer import Chain, Labels
 from riverrun.errors import RiverrunError
-from riverrun.export.int8 import quantize
-from riverrun.export.parity import compare, default_axes, ragged_batches, random_batch, require
-from riverrun.export.replace import replace_recurrences
+from riverrun.export.parity import Parity, compare, default_axes, ragged_batches, random_batch
 from riverrun.export.report import ExportReport
-from riverrun.export.tidy import tidy
-from riverrun.export.trace import OPSET, output_names, scores_of, trace
+from riverrun.export.trace import Scoring, output_names, scores_of, trace
+from riverrun.export.write import write_graph
 from riverrun.nn.models.scorer import NetScorer, to_numpy, to_tensor
-from riverrun.runtime.info import KEY, GraphInfo
+from riverrun.runtime.info import GraphInfo
 from riverrun.runtime.session import Session
-from riverrun.text.durable import write_durably
+from riverrun.train.weights import fingerprint
 
-TOLERANCE = 1e-5  # of a float32 graph, relative to the largest score
 AGREEMENT = 0.98  # of an int8 graph on real batches: the least share of equal decisions
 
 _TRACED_SIZES = {"B": 2, "T": 3, "S": 4, "U": 5, "L": 6}
@@ -68,31 +61,23 @@ def export_graph(
     trials = [*ragged_batches(template, axes), *given]
 
     batch = random_batch(template, axes, sizes=_TRACED_SIZES, rng=np.random.default_rng(1))
-    scores = original.scores(batch)
-    model = trace(net, batch.map(to_tensor), axes, output_names(scores))
-    became = replace_recurrences(model)
-    tidy(model)
-    info = GraphInfo(rows=_rows(batch, axes, scores), model=_hash(net))
-    stayed: tuple[str, ...] = ()
-    with tempfile.TemporaryDirectory(prefix="riverrun-export-") as folder:
-        draft = Path(folder) / "model.onnx"
-        _save(model, info, draft)
-        parity = compare(original, Session(draft), trials)
-        require(parity, tolerance=TOLERANCE, what="the exported graph")
-        if int8:
-            stayed = tuple(quantize(model))
-            _save(model, GraphInfo(rows=info.rows, model=info.model, int8=True), draft)
-            parity = compare(original, Session(draft), given or trials)
-            if given and parity.agreement < AGREEMENT:
-                raise RiverrunError(
-                    f"export: the int8 graph decides as the model does at {parity.agreement:.2%} of the positions of "
-                    f"{len(given)} batches, at least {AGREEMENT:.0%} is asked; nothing was written. "
-                    "Export without int8"
-                )
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        write_durably(Path(path), draft.read_bytes())
-    size = Path(path).stat().st_size
-    return ExportReport(Path(path), size, parity.max_error, parity.agreement, became, stayed, OPSET)
+    scores, flat = original.scores(batch), batch.map(to_tensor).flat()
+    model = trace(Scoring(net, tuple(flat)), flat, axes, output_names(scores))
+
+    def judge(draft: Path) -> Parity:
+        return compare(original, Session(draft), trials)
+
+    def judge_int8(draft: Path) -> Parity:
+        parity = compare(original, Session(draft), given or trials)
+        if given and parity.agreement < AGREEMENT:
+            raise RiverrunError(
+                f"export: the int8 graph decides as the model does at {parity.agreement:.2%} of the positions of "
+                f"{len(given)} batches, at least {AGREEMENT:.0%} is asked; nothing was written. Export without int8"
+            )
+        return parity
+
+    info = GraphInfo(rows=_rows(batch, axes, scores), model=fingerprint(net.state_dict()))
+    return write_graph(model, info, path, judge=judge, judge_int8=judge_int8 if int8 else None)
 
 
 class _Watched(Batch):
@@ -123,21 +108,3 @@ def _rows(batch: Batch, axes: Mapping[str, str], scores: Chain | Labels) -> str:
         ):
             return name
     raise RiverrunError(f"export: no field that the net reads has the rows of the scores; the axes are {dict(axes)}")
-
-
-def _hash(net: torch.nn.Module) -> str:
-    """The hash of the weights, by name."""
-    digest = hashlib.sha256()
-    for name, value in sorted(net.state_dict().items()):
-        digest.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
-        digest.update(np.ascontiguousarray(to_numpy(value)).tobytes())
-    return digest.hexdigest()
-
-
-def _save(model: ir.Model, info: GraphInfo, path: Path) -> None:
-    """The file without stack traces, paths and versions of this machine, so that equal weights are equal bytes."""
-    passes.ClearMetadataAndDocStringPass()(model)
-    model.producer_name, model.producer_version = "riverrun", None
-    model.metadata_props.clear()
-    model.metadata_props[KEY] = info.write()
-    ir.save(model, path)

@@ -32,11 +32,13 @@ class Parity:
         max_error: the largest difference of a score, relative to the largest score of its array where that is above 1.
         agreement: the share of equal decisions (tags of the best path, labels); 1.0 where there was none to make.
         batches: how many batches were compared.
+        cost: how many nats more a symbol of real texts costs a language model; None where there were no texts.
     """
 
     max_error: float
     agreement: float
     batches: int
+    cost: float | None = None
 
 
 def default_axes(batch: Batch) -> dict[str, str]:
@@ -93,7 +95,7 @@ def compare(original: Scorer, exported: Scorer, batches: Iterable[Batch]) -> Par
                 f"export: the model gives {type(expected).__name__}, the exported graph {type(received).__name__}"
             )
         for before, after in zip(_scores(expected), _scores(received), strict=True):
-            worst = float(np.maximum(worst, _error(before, after)))  # a NaN stays
+            worst = float(np.maximum(worst, difference(before, after)))  # a NaN stays
         decided, again = _decisions(expected), _decisions(received)
         equal += int((decided == again).sum())
         total += len(decided)
@@ -110,6 +112,22 @@ def require(parity: Parity, *, tolerance: float, what: str) -> None:
         )
 
 
+def difference(expected: Array, received: Array) -> float:
+    """The largest difference, relative to the largest value that is expected where that is above 1.
+
+    >>> difference(np.array([4.0, 1.0]), np.array([4.0, 2.0]))
+    0.25
+    """
+    if expected.shape != received.shape:
+        raise RiverrunError(f"export: expected scores {expected.shape}, the graph gives {received.shape}")
+    if not expected.size:
+        return 0.0
+    same = expected == received  # equal infinities have no difference
+    difference = np.abs(np.where(same, 0, expected) - np.where(same, 0, received))
+    finite = np.abs(expected[np.isfinite(expected)])
+    return float(np.max(difference) / max(1.0, finite.max(initial=0.0)))
+
+
 def _lengths(rows: int, longest: int, rng: np.random.Generator) -> Array:
     """0 to ``longest``, with each extreme where there are rows enough: full, empty, one, then anything."""
     first = [longest, 0, min(1, longest)][:rows]
@@ -123,17 +141,6 @@ def _scores(scores: Chain | Labels) -> list[Array]:
     mask = np.arange(scores.emissions.shape[1])[None] < scores.lengths[:, None]
     transitions = scores.transitions[mask] if scores.transitions.ndim == 4 else scores.transitions
     return [scores.emissions[mask], transitions, scores.start, scores.stop]
-
-
-def _error(expected: Array, received: Array) -> float:
-    if expected.shape != received.shape:
-        raise RiverrunError(f"export: expected scores {expected.shape}, the graph gives {received.shape}")
-    if not expected.size:
-        return 0.0
-    same = expected == received  # equal infinities have no difference
-    difference = np.abs(np.where(same, 0, expected) - np.where(same, 0, received))
-    finite = np.abs(expected[np.isfinite(expected)])
-    return float(np.max(difference) / max(1.0, finite.max(initial=0.0)))
 
 
 def _decisions(scores: Chain | Labels) -> Array:

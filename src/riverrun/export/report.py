@@ -18,6 +18,7 @@ class ExportReport:
         operators: for each recurrence what it became: ``lstm -> LSTM``, ``mogrifier -> Scan``.
         stayed_float: for an int8 export the large weights that are still float, with their sizes.
         opset: the ONNX opset of the graph.
+        cost: for an int8 language model that was tried on texts, how many nats more each of their symbols costs.
     """
 
     path: Path
@@ -27,12 +28,14 @@ class ExportReport:
     operators: tuple[str, ...]
     stayed_float: tuple[str, ...]
     opset: int
+    cost: float | None = None
 
     def __str__(self) -> str:
         became = ", ".join(self.operators) or "no recurrence"
         lines = [
             f"{self.path}: {self.bytes / 1e6:.2f} MB, ONNX opset {self.opset}, {became}",
             f"largest difference from the model {self.max_error:.1e}, equal decisions {self.agreement:.2%}",
+            *([] if self.cost is None else [f"a symbol of the texts costs {self.cost:+.4f} nats"]),
             *(f"stayed float: {line}" for line in self.stayed_float),
         ]
         return "\n".join(lines)

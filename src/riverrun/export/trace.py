@@ -57,24 +57,27 @@ def output_names(scores: Chain | Labels) -> tuple[str, ...]:
     return CHAIN if isinstance(scores, Chain) else LABELS
 
 
-def trace(net: torch.nn.Module, batch: Batch, axes: Mapping[str, str], outputs: tuple[str, ...]) -> ir.Model:
-    """The graph of ``net.scores``; no size of the batch may be 0 or 1, and those with different letters must differ.
+def trace(
+    module: torch.nn.Module, arrays: Mapping[str, torch.Tensor], axes: Mapping[str, str], outputs: tuple[str, ...]
+) -> ir.Model:
+    """The graph of a module; no size that varies may be 0 or 1 here, and those with different letters must differ.
 
     Args:
-        net: on the CPU, in evaluation mode.
-        batch: torch tensors.
-        axes: field -> letters of its leading dimensions, ``BT``; these stay dynamic.
-        outputs: the names of the scores' fields.
+        module: on the CPU, in evaluation mode; it reads ``*arrays`` and holds a net as ``net``.
+        arrays: name -> an example.
+        axes: name, or that of its batch's field -> letters of its leading dimensions, ``BT``; these stay dynamic.
+        outputs: the names of what the module gives.
     """
-    flat = batch.flat()
     sizes = {letter: torch.export.Dim(letter) for letter in sorted(set("".join(axes.values())))}
-    shapes = tuple({k: sizes[letter] for k, letter in enumerate(_letters(name, axes))} for name in flat)
-    with _quiet(), torch.no_grad():
+    shapes = tuple({k: sizes[letter] for k, letter in enumerate(_letters(name, axes))} for name in arrays)
+    module.requires_grad_(False)
+    # With gradients on, though none are needed: without, nets take products of torch's own that ONNX does not have.
+    with _quiet(), torch.enable_grad():
         program = torch.onnx.export(
-            Scoring(net, tuple(flat)).eval(),
-            tuple(flat.values()),
+            module.eval(),
+            tuple(arrays.values()),
             dynamo=True,
-            input_names=list(flat),
+            input_names=list(arrays),
             output_names=list(outputs),
             dynamic_shapes=(shapes,),
             opset_version=OPSET,

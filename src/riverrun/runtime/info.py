@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 KEY = "riverrun"  # the name of the entry in the file's metadata
 FORMAT = 1
@@ -16,6 +17,8 @@ class GraphInfo(msgspec.Struct, frozen=True, kw_only=True):
         format: the version of this description.
         int8: whether some of the weights are 8-bit integers.
         model: the hash of the weights that were exported, hexadecimal; another model's state does not fit.
+        start: of a graph that steps: the name of each array of its state -> the number that it is filled with before
+            anything was read, as text, because JSON has no infinity. Left out of the file of others.
 
     >>> GraphInfo.read(GraphInfo(rows="words").write()).rows
     'words'
@@ -25,6 +28,7 @@ class GraphInfo(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
     int8: bool = False
     model: str = ""
+    start: dict[str, str] | UnsetType = UNSET
 
     def write(self) -> str:
         """The JSON of this description."""

@@ -17,12 +17,14 @@ from typing import Any
 import msgspec
 
 from riverrun.errors import CheckpointError, ConfigError, nearest
+from riverrun.tasks.lock import LOCK, refuse_running
 from riverrun.text.durable import sync_folder, write_durably
 from riverrun.text.sources import sha256
 from riverrun.version import __version__
 
 FORMAT = 1
 CONFIG, CARD = "config.json", "README.md"
+GRAPH, WEIGHTS, VOCABULARIES = "model.onnx", "model.safetensors", "vocab"
 DRAFT, CACHE = "checkpoint", "cache"
 # What a run leaves in its folder while it lasts.
 _OF_A_RUN = (DRAFT, CACHE, "metrics.jsonl")
@@ -38,6 +40,17 @@ class Config(msgspec.Struct, kw_only=True):
     data: dict[str, str] = {}
     files: dict[str, str] = {}
     graph: str | None = None
+    changes: list[str] = []
+    """Settings that were other ones before the run was resumed, and until which step."""
+
+
+def named(path: str | Path) -> Path:
+    """The path of a file or folder whose name can be written down: in a recipe, in a log."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"{path}: this name is not UTF-8, in which recipes and logs are written; rename it") from None
+    return Path(path)
 
 
 def bundled() -> dict[str, Path]:
@@ -108,24 +121,43 @@ def _named(folder: Path) -> set[str]:
 
 def read(folder: Path) -> Config:
     """``config.json`` of a finished model, after every file was found to be what it says."""
+    config, damaged = compared(folder)
+    if damaged:
+        raise CheckpointError(next(iter(damaged.values())))
+    return config
+
+
+def compared(folder: Path) -> tuple[Config, dict[str, str]]:
+    """``config.json``, and of each file that is not what it says, name -> what is wrong."""
     config = _decoded(folder / CONFIG)
+    damaged = {}
     for name, expected in config.files.items():
         inside(folder, name)
         file = folder / name
         if not file.is_file():
-            raise CheckpointError(f"{file}: missing; {CONFIG} lists it. Copy the whole folder again")
-        if sha256(file) != expected:
-            raise CheckpointError(
+            damaged[name] = f"{file}: missing; {CONFIG} lists it. Copy the whole folder again"
+        elif sha256(file) != expected:
+            damaged[name] = (
                 f"{file}: its SHA-256 is not the one in {CONFIG}; the file is truncated or was changed. "
                 "Copy it again from where the model came from"
             )
-    return config
+    return config, damaged
+
+
+def weights_of(folder: Path) -> Path | None:
+    """The file of what was learned, whether or not a ``config.json`` names it."""
+    return next((folder / name for name in (WEIGHTS, GRAPH) if (folder / name).is_file()), None)
 
 
 def _decoded(path: Path) -> Config:
     try:
         found = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
+        if learned := weights_of(path.parent):
+            raise CheckpointError(
+                f"{path.parent}: no {CONFIG}, although {learned.name} is there; the folder is not complete. "
+                "Copy the whole folder again"
+            ) from None
         raise CheckpointError(
             f"{path.parent}: no {CONFIG}; this is not a finished model. "
             "If it is a run that was interrupted, continue it with --resume"
@@ -155,15 +187,54 @@ def _is_inside(folder: Path, name: str) -> bool:
     return (folder / name).resolve().is_relative_to(folder.resolve())
 
 
+def holds_model_or_run(folder: Path) -> bool:
+    """Whether what is here was written by riverrun: a model, or a run that is not finished."""
+    return any((place / CONFIG).is_file() and _is_model(place / CONFIG) for place in (folder, folder / DRAFT))
+
+
+def holds(folder: Path, files: Mapping[str, bytes]) -> bool:
+    """Whether the model that is here was written from just these files."""
+    try:
+        sums = _decoded(folder / CONFIG).files
+    except CheckpointError:
+        return False
+    return all(sums.get(name) == hashlib.sha256(content).hexdigest() for name, content in files.items())
+
+
+def remove_run(folder: Path) -> None:
+    """Take away what a run has left."""
+    for name in _OF_A_RUN:
+        if (folder / name).is_dir():
+            shutil.rmtree(folder / name)
+        else:
+            (folder / name).unlink(missing_ok=True)
+
+
+def changes(folder: Path) -> list[str]:
+    """What the run that is here, if there is one, remembers of settings that were changed."""
+    draft = folder / DRAFT / CONFIG
+    return _decoded(draft).changes if draft.is_file() else []
+
+
+def _is_model(config: Path) -> bool:
+    try:
+        _decoded(config)
+    except CheckpointError:
+        return False
+    return True
+
+
 def empty(out: Path, *, instead: str = "Give another folder") -> None:
     """Check that a new model may be written here: nothing is overwritten.
 
     Args:
         instead: what to do where something is there.
     """
-    if out.is_file():
-        raise ConfigError(f"{out}: is a file; expected the folder of the new model")
-    if out.is_dir() and any(out.iterdir()):
+    for place in (out, *out.parents):
+        if place.is_file():
+            raise ConfigError(f"{place}: is a file; expected the folder of the new model, {out}")
+    refuse_running(out)
+    if out.is_dir() and any(file.name != LOCK for file in out.iterdir()):
         raise ConfigError(f"{out}: is not empty. {instead}")
 
 
@@ -173,6 +244,8 @@ def fresh(out: Path, *, resume: bool) -> None:
         empty(out, instead="Give another --out, or --resume to continue the run that is there")
     elif not out.is_dir():
         raise ConfigError(f"{out}: no such folder, so there is nothing to resume. Give the --out of the first call")
+    else:
+        refuse_running(out)
 
 
 @contextmanager

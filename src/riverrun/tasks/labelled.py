@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -15,13 +15,21 @@ from riverrun.text.durable import write_durably
 from riverrun.text.formats import guess_format, read_conll, read_conllu
 from riverrun.text.formats.sentence import Sentence
 from riverrun.text.sources import existing, sha256
-from riverrun.text.tags import spans
+from riverrun.text.tags import Scheme, recognise, spans
 
 READERS: dict[str, Callable[..., Iterator[Sentence]]] = {"conllu": read_conllu, "conll": read_conll}
 """Formats that have a word a line -> reader."""
 
 # The columns that a tagger reads where nothing else is said: (form, tag).
 _DEFAULTS: dict[str, tuple[int | str, int | str]] = {"conllu": ("form", "upos"), "conll": (0, -1)}
+
+
+class Row(NamedTuple):
+    """A sentence: its words, their tags, and the lines in which they stand."""
+
+    forms: list[str]
+    tags: list[str]
+    lines: Sequence[int]
 
 
 @dataclass
@@ -44,12 +52,19 @@ class Labelled:
 
     def __post_init__(self) -> None:
         if self.format is None:
-            self.format = guess_format(self.path)
+            self.format = guess_format(self.path, encoding=self.encoding)
         if self.format not in READERS:
             raise ConfigError(
-                f"{self.path}: a tagger reads the formats {', '.join(READERS)}, received {self.format}. "
-                "Name the right one as data.format (--format)"
+                f"{self.name}: a tagger reads the formats {', '.join(READERS)}, received {self.format}. "
+                "Name the right one as data.format"
             )
+        if self.path != "-":
+            existing(self.path)  # before a file that is read first has taken its time
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return "<stdin>" if self.path == "-" else self.path
 
     @property
     def form(self) -> int | str:
@@ -71,22 +86,44 @@ class Labelled:
         yield from READERS[str(self.format)](stream or self.path, encoding=self.encoding, notes=notes)
         self.notes += [note for note in notes if note not in self.notes]
 
-    def pairs(self, scheme: str | None = None) -> Iterator[tuple[list[str], list[str]]]:
-        """(forms, tags) of each sentence that has words; with a span scheme, its tags must be of that one."""
+    def rows(self) -> Iterator[Row]:
+        """Words, tags and lines of each sentence that has words."""
         for sentence in self.sentences():
             if len(sentence):
                 if self.untagged(sentence):
                     raise DataError(
-                        f"{self.path}:{sentence.line}: the words and their tags are the same column; expected a column "
+                        f"{self.name}:{sentence.line}: the words and their tags are the same column; expected a column "
                         "of tags beside the words (data.columns)"
                     )
-                tags = self.column(sentence, self.tag)
-                if scheme is not None:
-                    try:
-                        spans(tags, scheme)
-                    except DataError as error:
-                        raise DataError(f"{self.path}:{sentence.line}: {error}") from None
-                yield self.column(sentence, self.form), tags
+                yield Row(self.column(sentence, self.form), self.column(sentence, self.tag), sentence.lines)
+
+    def pairs(self, scheme: str | None = None) -> Iterator[tuple[list[str], list[str]]]:
+        """(forms, tags) of each sentence that has words; with a span scheme, its tags must be of that one."""
+        for forms, tags, lines in self.rows():
+            if scheme is not None:
+                try:
+                    spans(tags, scheme)
+                except DataError as error:
+                    raise DataError(f"{self.name}:{lines[0]}: {error}") from None
+            yield forms, tags
+
+    def scheme(self, rows: Iterable[tuple[Sequence[str], Sequence[int]]] | None = None) -> Scheme | None:
+        """The span scheme of its tags, None where they are no spans.
+
+        Args:
+            rows: (tags, lines) of the sentences; without them, the file is read.
+
+        Raises:
+            DataError: where tags mix schemes, or break theirs, with file and line.
+        """
+        lines: list[Sequence[int]] = []
+
+        def tags() -> Iterator[Sequence[str]]:
+            for of_words, places in rows if rows is not None else ((row.tags, row.lines) for row in self.rows()):
+                lines.append(places)
+                yield of_words
+
+        return recognise(tags(), where=lambda number, word: f"{self.name}:{lines[number - 1][word - 1]}")
 
     def column(self, sentence: Sentence, name: int | str) -> list[str]:
         """A column of a sentence of this file."""
@@ -94,7 +131,7 @@ class Labelled:
             return sentence.column(name)
         except DataError as error:
             what = str(error).partition(": ")[2]
-            raise DataError(f"{self.path}:{sentence.line}: {what}. Name another one (data.columns)") from None
+            raise DataError(f"{self.name}:{sentence.line}: {what}. Name another one (data.columns)") from None
 
     def untagged(self, sentence: Sentence) -> bool:
         """Whether a sentence has no column for the tags besides that of the words."""
@@ -128,11 +165,11 @@ class Labelled:
 
     def where(self, wrong: Callable[[str], bool]) -> str:
         """``file:line`` of the first word whose tag is wrong."""
-        for sentence in self.sentences():
-            for k, tag in enumerate(self.column(sentence, self.tag)):
+        for _, tags, lines in self.rows():
+            for tag, line in zip(tags, lines, strict=True):
                 if wrong(tag):
-                    return f"{self.path}:{sentence.line_of(k)}"
-        return self.path
+                    return f"{self.name}:{line}"
+        return self.name
 
 
 def held_out(share: float) -> Callable[[int], bool]:
@@ -146,10 +183,8 @@ def held_out(share: float) -> Callable[[int], bool]:
 
 def train_and_dev(train: Labelled, dev: Labelled | None, folder: Path, share: float) -> tuple[Corpus, Corpus]:
     """The corpora to learn from and to choose the best weights on; without ``dev`` a share of ``train`` is held out."""
-    existing(train.path)
     if dev is not None:
-        existing(dev.path)
-        return _full(train.corpus(folder / "train"), train), _full(dev.corpus(folder / "dev"), dev)
+        return whole(train, folder / "train"), whole(dev, folder / "dev")
     held = held_out(share)
     kept = _full(train.corpus(folder / "train", lambda number: not held(number), kept=f"all but {share}"), train)
     rest = train.corpus(folder / "dev", held, kept=f"{share}")
@@ -159,6 +194,11 @@ def train_and_dev(train: Labelled, dev: Labelled | None, folder: Path, share: fl
             "Give a dev file"
         )
     return kept, rest
+
+
+def whole(source: Labelled, folder: Path) -> Corpus:
+    """The corpus of a whole file."""
+    return _full(source.corpus(folder), source)
 
 
 def _full(corpus: Corpus, source: Labelled) -> Corpus:

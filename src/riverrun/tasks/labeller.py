@@ -13,10 +13,11 @@ from riverrun.data.sampler import Buckets
 from riverrun.data.sentences import SentenceEncoder, SentenceFields
 from riverrun.decode.scorer import Chain, Labels, Scorer
 from riverrun.decode.viterbi import viterbi
-from riverrun.errors import ShapeError
+from riverrun.errors import ConfigError, ShapeError
 from riverrun.metrics.accuracy import Accuracy
 from riverrun.metrics.report import Report
-from riverrun.metrics.spans import SpanScores
+from riverrun.metrics.spans import Scoring, SpanScores
+from riverrun.text.fields import TagField
 from riverrun.text.tags import allowed, convert
 
 if TYPE_CHECKING:
@@ -82,10 +83,13 @@ class Labeller:
                 answers[k] = tags
         return answers
 
-    def score(self, pairs: Iterable[tuple[list[str], list[str]]]) -> Report:
-        """The scores on (forms, tags): of spans where the tags are spans, else accuracy."""
-        scheme = self.fields.tags.source
-        metric = Accuracy() if scheme is None else SpanScores(scheme)
+    def score(self, pairs: Iterable[tuple[list[str], list[str]]], *, scoring: Scoring = "conlleval") -> Report:
+        """The scores on (forms, tags): of spans where the tags are spans, else accuracy.
+
+        Args:
+            scoring: how spans are counted whose tags break their scheme, see `riverrun.metrics.spans`.
+        """
+        metric = metric_for(self.fields.tags, scoring)
         stream = iter(pairs)
         while window := list(islice(stream, WINDOW)):
             predicted = self.tag_window([forms for forms, _ in window])
@@ -102,3 +106,20 @@ class Labeller:
         for row, length in zip(self._symbols[best.data], best.lengths.tolist(), strict=True):
             found: list[str] = row[:length].tolist()
             yield found if scheme is None or source is None or scheme == source else convert(found, scheme, source)
+
+
+def metric_for(tags: TagField, scoring: Scoring) -> Accuracy | SpanScores:
+    """What counts the scores of such tags; its ``metrics`` have the names that there are.
+
+    >>> from riverrun.text.vocab import Vocab
+    >>> list(metric_for(TagField(Vocab(["NOUN", "VERB"])), "conlleval").metrics)
+    ['accuracy']
+    """
+    if tags.source is not None:
+        return SpanScores(tags.source, scoring)
+    if scoring != "conlleval":
+        raise ConfigError(
+            f"scoring: '{scoring}' is a way to count spans; these tags are no spans, and are scored by accuracy. "
+            "Leave it out"
+        )
+    return Accuracy()

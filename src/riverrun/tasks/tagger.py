@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from riverrun.config.recipe import decode_recipe, load_recipe
 from riverrun.config.tagger import TaggerRecipe
 from riverrun.data.sentences import SentenceEncoder, SentenceFields
-from riverrun.errors import CheckpointError, ConfigError, missing
+from riverrun.errors import ConfigError, DataError
 from riverrun.metrics.report import Report
+from riverrun.metrics.spans import Scoring
 from riverrun.tasks import folder as folders
 from riverrun.tasks.card import tagger_card
+from riverrun.tasks.folder import GRAPH, WEIGHTS
 from riverrun.tasks.labelled import Labelled
 from riverrun.tasks.labeller import Labeller
-from riverrun.tasks.tagger_folder import GRAPH, VOCABULARIES, WEIGHTS, read_net, read_vocabularies, vocabularies
+from riverrun.tasks.tagger_folder import not_listed, read_net, read_vocabularies, vocabularies
 from riverrun.tasks.tagger_stream import write_answers
 from riverrun.tasks.tagger_training import Trained, train_tagger
+from riverrun.tasks.task import METRICS, Held, Task
 from riverrun.tasks.training import Listener
 from riverrun.text.sources import sha256
 from riverrun.text.tokenize import Tokenizer
@@ -30,7 +30,6 @@ from riverrun.text.tokenize import Tokenizer
 if TYPE_CHECKING:
     from riverrun.nn.models.tagger import Tagger as Net
 
-METRICS = "metrics.json"
 CHECKED = 256  # sentences of the dev data on which an exported graph is compared with its net
 
 
@@ -55,7 +54,7 @@ class Tagged(msgspec.Struct, frozen=True):
         return "<table>" + "".join(f"<tr>{row}</tr>" for row in rows) + "</table>"
 
 
-class Tagger:
+class Tagger(Task[TaggerRecipe, "HeldTagger"]):
     """Labels words: parts of speech, names, chunks, or whatever a column of a file holds.
 
     Args:
@@ -69,11 +68,11 @@ class Tagger:
         tagger.save_pretrained("my-tagger")
     """
 
+    recipe_type = TaggerRecipe
+    first_use = "echo 'Some text.' | riverrun predict {}"
+
     def __init__(self, recipe: TaggerRecipe | str | Path = "tagger/upos", *, settings: Iterable[str] = ()) -> None:
-        self.recipe = recipe if isinstance(recipe, TaggerRecipe) else load_recipe(recipe, settings=settings)
-        self.notes: list[str] = []
-        """What a user should be told of the files that were read."""
-        self._held: _Held | None = None
+        super().__init__(recipe, settings=settings)
 
     # -- use
 
@@ -84,6 +83,12 @@ class Tagger:
         """
         if isinstance(items, str):
             raise ConfigError("predict: expected a list of texts, received one text; write predict([text])")
+        items = list(items)
+        for number, item in enumerate(items, 1):
+            if not _is_item(item):
+                raise ConfigError(
+                    f"predict: item {number}: expected a text or a list of words, received {type(item).__name__}"
+                )
         split = self.tokenizer.split
         groups = [split(item) if isinstance(item, str) else [list(item)] for item in items]
         tags = self.tag(sentence for group in groups for sentence in group)
@@ -118,151 +123,91 @@ class Tagger:
             encoding=encoding,
             notes=self.notes,
             as_json=as_json,
+            tags=self.fields.tags.vocab.symbols,
+            usual=self.recipe.data.format,
         )
 
     def evaluate(
-        self, source: str | Path, *, format: str | None = None, columns: Mapping[str, int | str] | None = None
+        self,
+        source: str | Path,
+        *,
+        format: str | None = None,
+        columns: Mapping[str, int | str] | None = None,
+        encoding: str | None = None,
+        scoring: Scoring | None = None,
     ) -> Report:
         """The scores on a file with the right tags: of spans where the tags are spans, else accuracy.
 
-        Format and columns are those of training where they are not given and the file's name does not tell.
+        What is not given is as in training.
+
+        Args:
+            source: the file; ``-`` is stdin.
+            format: how it is written.
+            columns: which column holds what.
+            encoding: where it is not UTF-8.
+            scoring: how spans are counted whose tags break their scheme, ``conlleval`` or ``strict``.
         """
         data = self.recipe.data
         gold = Labelled(
-            str(source), format or data.format, {**data.columns, **(columns or {})}, data.encoding, self.notes
+            str(source),
+            format or data.format,
+            {**data.columns, **(columns or {})},
+            encoding or data.encoding,
+            self.notes,
         )
-        return self._model.labeller.score(gold.pairs(self.fields.tags.source))
+        met: set[str] = set()
 
-    # -- training
+        def pairs() -> Iterator[tuple[list[str], list[str]]]:
+            for forms, tags in gold.pairs(self.fields.tags.source):
+                met.update(tags)
+                yield forms, tags
 
-    def fit(
-        self,
-        train: str | Path | None = None,
-        dev: str | Path | None = None,
-        *,
-        out: str | Path | None = None,
-        resume: bool = False,
-        listeners: Sequence[Listener] = (),
-        allow_import: bool = False,
-    ) -> Tagger:
-        """Learn from files; the model is then in ``out`` too, where that is given.
+        report = self._model.labeller.score(pairs(), scoring=scoring or self.recipe.scoring)
+        field = self.fields.tags
+        known = {tag[2:] if field.source else tag for tag in field.vocab.symbols}
+        if met and not any((tag[2:] if field.source else tag) in known for tag in met):
+            raise DataError(
+                f"{gold.name}: not one of its tags is a tag of the model, so that every score would be 0; expected "
+                f"tags such as {_some(field.vocab.symbols)}, received {_some(sorted(met))}. Name the column of the "
+                "tags (data.columns), or evaluate a model that was trained on such tags"
+            )
+        return report
 
-        Args:
-            train, dev: files; those of the recipe where they are not given. Without dev a share of train is held out.
-            out: the model's folder; without it nothing stays on the disk.
-            resume: continue the run that is in ``out``; one that is finished is loaded.
-            listeners: are called with each event of the training.
-            allow_import: whether a cell of the user's own, ``package.module:Class``, may be imported.
-        """
-        given = {name: str(path) for name, path in (("train", train), ("dev", dev)) if path is not None}
-        recipe = msgspec.structs.replace(self.recipe, data=msgspec.structs.replace(self.recipe.data, **given))
-        with ExitStack() as stack:
-            if out is None:
-                if resume:
-                    raise ConfigError("resume: which run? Give its folder as out")
-                place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="riverrun-")))
-            else:
-                place = Path(out)
-                folders.fresh(place, resume=resume)
-                if (place / folders.CONFIG).is_file():
-                    done = Tagger.load(place)
-                    self.recipe, self._held, self.notes = done.recipe, done._held, done.notes
-                    self.notes.append(f"{place}: this training is finished; nothing to resume")
-                    return self
-            with folders.left_as_found(place):
-                trained = train_tagger(recipe, place, resume=resume, listeners=listeners, allow_import=allow_import)
-            self.recipe, self._held = recipe, _Held.trained(recipe, trained)
-            self.notes += trained.notes
-            if out is not None:
-                self.save_pretrained(place)
-        return self
+    # -- how a tagger is trained, read and exported
 
-    # -- folders
+    def _train(
+        self, recipe: TaggerRecipe, place: Path, *, resume: bool, listeners: Sequence[Listener], allow_import: bool
+    ) -> HeldTagger:
+        trained = train_tagger(recipe, place, resume=resume, listeners=listeners, allow_import=allow_import)
+        self.notes += trained.notes
+        return HeldTagger.trained(recipe, trained)
 
-    @staticmethod
-    def load(model: str | Path, *, threads: int | None = None) -> Tagger:
-        """The tagger of a folder, or of a bundled model; one that was exported needs no torch.
-
-        Args:
-            threads: how many one call of an exported model may use; by default all cores.
-        """
-        place = folders.find(model)
-        root, unfinished = folders.root(place)
-        config = folders.read(root)
-        if config.task != "tagger":
-            raise CheckpointError(f"{place}: is a model for the task {config.task!r}, expected 'tagger'")
-        tagger = Tagger(decode_recipe(config.recipe, source=str(root / folders.CONFIG)))
+    def _read(self, root: Path, config: folders.Config, *, unfinished: bool, threads: int | None) -> HeldTagger:
         fields, tokenizer = read_vocabularies(root, config)
-        held = _Held(config, fields, tokenizer)
-        constrained = tagger.recipe.model.head.constrained
+        model = self.recipe.model
+        for name, needed in (("words", model.words), ("chars", model.chars or model.affixes)):
+            if needed and getattr(fields, name) is None:
+                raise not_listed(root, name)
+        held = HeldTagger(config, fields, tokenizer)
+        constrained = self.recipe.model.head.constrained
         if GRAPH in config.files:
             from riverrun.runtime.session import Session
 
             held.graph = root / GRAPH
             held.labeller = Labeller(fields, Session(held.graph, threads=threads), constrained=constrained)
         else:
-            held.net = read_net(root, tagger.recipe, config, fields, unfinished=unfinished)
+            held.net = read_net(root, self.recipe, config, fields, unfinished=unfinished)
             held.labeller = Labeller.of_net(fields, held.net, constrained=constrained)
-        held.papers = {name: (root / name).read_bytes() for name in (folders.CARD, METRICS) if (root / name).is_file()}
-        if unfinished:
-            tagger.notes.append(f"{place}: the training is not finished; these are the best weights so far")
-        tagger._held = held
-        return tagger
+        return held
 
-    from_pretrained = load
+    def _export(self, path: Path, *, int8: bool) -> list[str]:
+        from riverrun.export.graph import export_graph
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write the model's folder: a new or empty one, or one that holds a model or a run, which it replaces."""
-        held, place = self._model, Path(folder)
-        if not (place / folders.CONFIG).is_file() and not (place / folders.DRAFT).is_dir():
-            folders.empty(place)
-        if held.net is not None:
-            from riverrun.train.weights import to_bytes
-
-            content = {WEIGHTS: to_bytes(held.net.state_dict())}
-        else:
-            assert held.graph is not None  # a tagger has a net or a graph
-            content = {GRAPH: held.graph.read_bytes()}
-        folders.write(place, held.config, {**content, **held.files()})
-
-    def push_to_hub(self, name: str, **options: Any) -> None:
-        """Upload the model's folder to the Hugging Face hub; options are those of ``HfApi.upload_folder``."""
-        try:
-            from huggingface_hub import HfApi
-        except ImportError:
-            raise missing("huggingface_hub", "hub", "pushing a model to the hub") from None
-        with tempfile.TemporaryDirectory(prefix="riverrun-") as place:
-            self.save_pretrained(place)
-            api = HfApi()
-            api.create_repo(name, exist_ok=True)
-            api.upload_folder(repo_id=name, folder_path=place, **options)
-
-    def export(self, folder: str | Path, *, int8: bool = False) -> list[str]:
-        """Write the model as a folder that runs without torch; what a user should know of it is returned.
-
-        The graph is compared with the net on random ragged batches, and on dev data where that is at hand, before
-        anything is written.
-        """
-        held = self._model
-        if held.net is None:
-            raise ConfigError("this model is exported already; export the folder that training wrote")
-        try:
-            from riverrun.export.graph import export_graph
-        except ModuleNotFoundError as error:
-            if error.name is None or error.name.startswith("riverrun"):
-                raise
-            raise missing(error.name, "export", "exporting a model") from None
-        place = Path(folder)
-        folders.empty(place)
-        encoder = SentenceEncoder(held.fields)
+        encoder = SentenceEncoder(self.fields)
         sentences = self._sample(CHECKED)
         batches = [encoder.encode(sentences[k : k + 32]) for k in range(0, len(sentences), 32)]
         example = batches[0] if batches else encoder.encode([["a", "b"], ["c"]])
-        with folders.left_as_found(place, (GRAPH, VOCABULARIES, METRICS, folders.CARD, folders.CONFIG)):
-            report = export_graph(held.net, example, place / GRAPH, int8=int8, check=batches)
-            config = msgspec.structs.replace(held.config, files={GRAPH: sha256(place / GRAPH)})
-            folders.write(place, config, held.files())
-        return str(report).splitlines()
+        return str(export_graph(self.net, example, path, int8=int8, check=batches)).splitlines()
 
     def _sample(self, most: int) -> list[list[str]]:
         """Some sentences of the dev data, if the file is still there and the same."""
@@ -274,12 +219,6 @@ class Tagger:
         return [forms for forms, _ in islice(source.pairs(), most)]
 
     # -- parts
-
-    @property
-    def _model(self) -> _Held:
-        if self._held is None:
-            raise ConfigError("this tagger is not trained yet: call fit(train, dev), or Tagger.load(folder)")
-        return self._held
 
     @property
     def fields(self) -> SentenceFields:
@@ -303,7 +242,17 @@ class Tagger:
         return f"Tagger({self.recipe.model.encoder.kind}, {self.recipe.model.head.kind}, {state})"
 
 
-class _Held:
+def _some(tags: Sequence[str]) -> str:
+    """A few tags, for a message."""
+    return ", ".join(tag or "the empty one" for tag in tags[:5]) + ("..." if len(tags) > 5 else "")
+
+
+def _is_item(item: object) -> bool:
+    """Whether something is a text or a list of words."""
+    return isinstance(item, str) or (isinstance(item, Sequence) and all(isinstance(word, str) for word in item))
+
+
+class HeldTagger(Held):
     """What a tagger has once it is trained or loaded: a net or an exported graph, and all that belongs to it."""
 
     labeller: Labeller
@@ -315,9 +264,9 @@ class _Held:
         self.papers: dict[str, bytes] = {}
 
     @staticmethod
-    def trained(recipe: TaggerRecipe, result: Trained) -> _Held:
+    def trained(recipe: TaggerRecipe, result: Trained) -> HeldTagger:
         """What a run gave, with its scores and its card."""
-        held = _Held(result.config, result.fields, result.tokenizer)
+        held = HeldTagger(result.config, result.fields, result.tokenizer)
         held.net = result.net
         held.labeller = Labeller.of_net(result.fields, result.net, constrained=recipe.model.head.constrained)
         final = result.reports.get("test", result.reports["dev"])
@@ -335,6 +284,20 @@ class _Held:
         }
         return held
 
-    def files(self) -> dict[str, bytes]:
-        """Everything in the folder but the model itself and ``config.json``."""
-        return vocabularies(self.fields, self.tokenizer) | self.papers
+    @property
+    def exportable(self) -> bool:
+        """Whether there is a net."""
+        return self.net is not None
+
+    def content(self) -> dict[str, bytes]:
+        """The weights of the net, or the graph."""
+        if self.net is None:
+            assert self.graph is not None  # a tagger has a net or a graph
+            return {GRAPH: self.graph.read_bytes()}
+        from riverrun.train.weights import to_bytes
+
+        return {WEIGHTS: to_bytes(self.net.state_dict())}
+
+    def vocabularies(self) -> dict[str, bytes]:
+        """Words, characters, tags and the tokeniser."""
+        return vocabularies(self.fields, self.tokenizer)

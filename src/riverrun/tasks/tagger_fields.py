@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -16,12 +15,12 @@ from riverrun.errors import ConfigError, DataError
 from riverrun.tasks.labelled import Labelled
 from riverrun.text.fields import CharField, TagField, WordField
 from riverrun.text.formats import read_vectors
-from riverrun.text.tags import convert, recognise
+from riverrun.text.tags import are_spans, convert, recognise
 from riverrun.text.tokenize import Tokenizer
 from riverrun.text.vocab import Vocab
 
 UNKNOWN = "<unk>"
-# Sentences from which the tokeniser and the tag scheme are learned: enough for both, whatever the size of the corpus.
+# Sentences from which the tokeniser is learned: enough, whatever the size of the corpus.
 LEARNED_FROM = 50_000
 
 LONGEST = 40  # characters of a form that are read where no setting says otherwise
@@ -120,6 +119,12 @@ def tag_field(train: Corpus, source: Labelled, model: TaggerModel) -> TagField:
                 f"model.head.scheme: '{model.head.scheme}' is for tags of spans such as B-PER and I-PER; column "
                 f"{source.tag!r} of {source.path} has {shown}. Choose another column (data.columns), or set it to none"
             )
+        if len(symbols) == 1:
+            only = f"`{symbols[0]}`" if symbols[0] else "that is empty"
+            raise DataError(
+                f"{source.name}: every word has the tag {only}; expected at least two tags, between which a tagger "
+                "chooses. Choose another column (data.columns); `riverrun data check` shows what a column holds"
+            )
         return TagField(Vocab.count(dict(zip(symbols, train.counts["tag"].tolist(), strict=True))))
     target = model.head.scheme or scheme
     # Every tag of a type that was seen is possible, also the single-word one that a small file happens not to have.
@@ -130,34 +135,13 @@ def tag_field(train: Corpus, source: Labelled, model: TaggerModel) -> TagField:
 
 def _scheme(corpus: Corpus, source: Labelled) -> str | None:
     """The span scheme of a corpus, which was made of this file; None where its tags are no spans."""
-    if not any("-" in tag for tag in corpus.symbols["tag"]):
+    if not are_spans(corpus.symbols["tag"]):  # what `recognise` would find too, when it had read all of it
         return None
     try:
-        return recognise(islice(corpus.column("tag"), LEARNED_FROM))
+        return recognise(corpus.column("tag"))
     except DataError as error:
-        raise _located(error, source) from None
-
-
-def _located(error: DataError, source: Labelled) -> DataError:
-    """What is wrong with the tags of a file, with the line of the first sentence with which it is wrong."""
-    tags, lines = [], []
-    for sentence in islice(source.sentences(), LEARNED_FROM):
-        if len(sentence):
-            tags.append(source.column(sentence, source.tag))
-            lines.append(sentence.line)
-    found: dict[int, DataError] = {}
-
-    def breaks(count: int) -> bool:
-        try:
-            recognise(tags[:count])
-        except DataError as wrong:
-            found[count] = wrong
-        return count in found
-
-    first = bisect_left(range(len(tags) + 1), True, key=breaks)
-    return DataError(
-        f"{source.path}:{lines[first - 1]}: {found[first]}" if first in found else f"{source.path}: {error}"
-    )
+        source.scheme()  # which knows the lines
+        raise DataError(f"{source.name}: {error}") from None
 
 
 def in_scheme(corpus: Corpus, field: TagField) -> Corpus:
@@ -168,27 +152,33 @@ def in_scheme(corpus: Corpus, field: TagField) -> Corpus:
     return corpus.recode("tag", lambda tags: convert(tags, source, target))
 
 
-def check_dev(dev: Corpus, source: Labelled, field: TagField) -> None:
-    """A DataError with file and line where dev data has a tag that the model cannot learn, or is in another scheme."""
-    types = {tag[2:] for tag in field.vocab.symbols if tag != "O"}
-
-    def unseen(tag: str) -> bool:
-        if field.scheme is None:
-            return tag not in field.vocab
-        return tag != "O" and tag[2:] not in types
-
-    wrong = [tag for tag in dev.symbols["tag"] if unseen(tag)]
+def check_tags(corpus: Corpus, source: Labelled, field: TagField) -> None:
+    """A DataError with file and line where a file to score has a tag that the model cannot learn, or another scheme."""
+    wrong = unseen(corpus, field)
     if wrong:
+        such = "tags" if len(wrong) > 1 else "tag"
         raise DataError(
-            f"{source.where(unseen)}: the tag {wrong[0]!r} is never seen in the training data "
-            f"({len(wrong)} such tags: {', '.join(sorted(wrong)[:8])}), so no model can predict it. "
-            "Is it the same column of the same annotation? Correct the file, or add training sentences with this tag"
+            f"{source.where(lambda tag: tag in wrong)}: the tag {next(iter(wrong))!r} is never seen in the training "
+            f"data ({len(wrong)} such {such}: {', '.join(sorted(wrong)[:8])}), so no model can predict it. Is it the "
+            "same column of the same annotation (data.columns)? Then correct the tag, add training sentences with it, "
+            "or leave its sentence out. `riverrun evaluate` reads such files, and counts such tags as not found"
         )
-    if field.source is not None and (scheme := _scheme(dev, source)) not in (field.source, None):
+    if field.source is not None and (scheme := _scheme(corpus, source)) not in (field.source, None):
         raise DataError(
-            f"{source.path}: its spans are in the scheme {scheme}, those of the training data in {field.source}, so "
+            f"{source.name}: its spans are in the scheme {scheme}, those of the training data in {field.source}, so "
             "that the scores would mean nothing. Convert one of them"
         )
+
+
+def unseen(corpus: Corpus, field: TagField) -> dict[str, int]:
+    """The tags that the model cannot predict, because the training data have none of their type, and how often."""
+    types = {tag[2:] for tag in field.vocab.symbols if tag != "O"}
+
+    def known(tag: str) -> bool:
+        return tag in field.vocab if field.scheme is None else tag == "O" or tag[2:] in types
+
+    counts = zip(corpus.symbols["tag"], corpus.counts["tag"].tolist(), strict=True)
+    return {tag: n for tag, n in counts if not known(tag)}
 
 
 def characters(corpus: Corpus, limit: int) -> CharField:

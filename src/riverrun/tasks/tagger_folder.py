@@ -9,16 +9,16 @@ import msgspec
 
 from riverrun.config.tagger import TaggerRecipe
 from riverrun.data.sentences import SentenceFields
-from riverrun.errors import CheckpointError, ConfigError, missing
+from riverrun.errors import CheckpointError, ConfigError
 from riverrun.tasks import folder as folders
+from riverrun.tasks.folder import VOCABULARIES
+from riverrun.tasks.net_file import net_weights, stored_cell
 from riverrun.tasks.tagger_net import build_net
 from riverrun.text.fields import CharField, TagField, WordField
 from riverrun.text.tokenize import Tokenizer
 
 if TYPE_CHECKING:
     from riverrun.nn.models.tagger import Tagger as Net
-
-GRAPH, WEIGHTS, VOCABULARIES = "model.onnx", "model.safetensors", "vocab"
 
 _STORED: dict[str, type] = {"words": WordField, "chars": CharField, "tags": TagField, "tokenizer": Tokenizer}
 
@@ -43,36 +43,24 @@ def read_vocabularies(root: Path, config: folders.Config) -> tuple[SentenceField
                 raise CheckpointError(f"{path}: {error}. The file was changed; copy the model again") from None
     for name in ("tags", "tokenizer"):
         if name not in found:
-            raise CheckpointError(
-                f"{root / VOCABULARIES / name}.json: not listed in {folders.CONFIG}; copy the whole folder again"
-            )
+            raise not_listed(root, name)
     return SentenceFields(found.get("words"), found.get("chars"), found["tags"]), found["tokenizer"]
+
+
+def not_listed(root: Path, name: str) -> CheckpointError:
+    """The error about a vocabulary that ``config.json`` does not name."""
+    return CheckpointError(
+        f"{root / VOCABULARIES / name}.json: not listed in {folders.CONFIG}; copy the whole folder again"
+    )
 
 
 def read_net(
     root: Path, recipe: TaggerRecipe, config: folders.Config, fields: SentenceFields, *, unfinished: bool
 ) -> Net:
     """The net of a folder, in evaluation mode; of one whose training is not finished, with the best weights so far."""
-    try:
-        import torch  # noqa: F401  # the only thing that may be missing
-    except ImportError:
-        raise missing("torch", "train", f"{root}: a model that was not exported") from None
-    from riverrun.nn.cells import TracedCell
-    from riverrun.nn.cells.store import loads
-    from riverrun.train.checkpoint import Checkpoints
+    weights = net_weights(root, config, unfinished=unfinished)
+    net = build_net(recipe.model, fields, cell=stored_cell(config))
     from riverrun.train.learner import load
-    from riverrun.train.weights import load_weights
 
-    if unfinished:
-        best = Checkpoints(root).best()
-        if best is None:
-            raise CheckpointError(f"{root}: holds no checkpoint yet; continue the training with --resume")
-        weights = best.weights()
-    elif WEIGHTS not in config.files:
-        raise CheckpointError(f"{root / WEIGHTS}: not listed in {folders.CONFIG}; copy the whole folder again")
-    else:
-        weights = load_weights(root / WEIGHTS)
-    cell = TracedCell(loads(config.graph)) if config.graph is not None else None
-    net = build_net(recipe.model, fields, cell=cell)
     load(net, weights)
     return net.eval()

@@ -104,12 +104,3 @@ def build_net(
     )
     initialise(net, model.init)
     return net
-
-
-def own_cell(model: TaggerModel, *, allow_import: bool) -> Cell | None:
-    """A cell of the user's own, imported; None where the recipe names one of riverrun's."""
-    if ":" not in model.encoder.kind:
-        return None
-    from riverrun.nn.cells import make_cell
-
-    return make_cell({"kind": model.encoder.kind, **model.encoder.options}, allow_import=allow_import)

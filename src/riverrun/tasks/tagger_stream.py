@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import select
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,9 +12,9 @@ import msgspec
 
 from riverrun.errors import ConfigError
 from riverrun.tasks.labelled import READERS, Labelled
-from riverrun.text.formats.guess import format_of
+from riverrun.text.formats.guess import guess_untagged
 from riverrun.text.formats.sentence import Sentence
-from riverrun.text.sources import TextSource, create_text, looked_at, open_text
+from riverrun.text.sources import TextSource, create_text, lines_of, open_text
 from riverrun.text.tokenize import Tokenizer
 
 Tag = Callable[[Sequence[Sequence[str]]], list[list[str]]]
@@ -35,17 +34,29 @@ def write_answers(
     encoding: str | None,
     notes: list[str],
     as_json: bool,
+    tags: Collection[str] = (),
+    usual: str | None = None,
 ) -> None:
     """Tag ``source`` and write ``target``; ``-`` is stdin and stdout.
 
     Raw text gives a line ``form<TAB>tag`` for each word and an empty one after each sentence; of ``lines`` each is a
     text of its own. A format with columns comes back as it was, its tag column filled. JSON is an object a sentence.
+    Where no format is named, ``tags`` of the model, and the format that is ``usual`` for it, tell columns from text.
     """
-    format = format or guess(source)
+    if format is None:
+        where = columns.get("tag")
+        format = guess_untagged(
+            source,
+            tags=tags,
+            column=where if isinstance(where, int) else -1,
+            usual=usual,
+            encoding=encoding,
+            notes=notes,
+        )
     if format not in TEXT and format not in READERS:
         allowed = ", ".join((*TEXT, *READERS))
         raise ConfigError(
-            f"{source}: a tagger predicts the formats {allowed}; received {format}. Name one with --format"
+            f"{source}: a tagger predicts the formats {allowed}; received {format}. Name one as data.format"
         )
     with create_text(target) as out:
         if format in READERS:
@@ -53,32 +64,6 @@ def write_answers(
         else:
             with open_text(source, encoding=encoding, notes=notes) as text:
                 _write_text(tag, tokenizer, text, out, each_line=format == "lines", as_json=as_json)
-
-
-def guess(source: str | Path) -> str:
-    """What a source to predict holds: CoNLL-U if its name says so, or its first line that is no comment; else text."""
-    if source == "-":
-        return "conllu" if _is_conllu(_waiting()) else "text"
-    name = str(source).removesuffix(".gz").removesuffix(".zst")
-    for ending in READERS:
-        if name.endswith(f".{ending}"):
-            return ending
-    with open_text(looked_at(source)) as text:
-        return "conllu" if _is_conllu(next(text.blocks(), "")) else "text"
-
-
-def _waiting() -> str:
-    """What stands in stdin already, or comes first, without taking it."""
-    buffer = getattr(sys.stdin, "buffer", None)
-    return buffer.peek(1 << 16).decode("utf-8", "replace") if isinstance(buffer, io.BufferedReader) else ""
-
-
-def _is_conllu(text: str) -> bool:
-    """Whether the begin of a text is CoNLL-U, by its first line that is no comment, or by its comments alone."""
-    first = next((line for line in text.split("\n") if line and not line.startswith("#")), "")
-    if not first:
-        return format_of(text) == "conllu"
-    return first.count("\t") == 9 and first.split("\t")[0].split("-")[0].split(".")[0].isdigit()
 
 
 def _write_text(
@@ -102,16 +87,12 @@ def _write_text(
 
 def _before_each_wait(blocks: Iterable[str], flush: Callable[[], None], *, each_line: bool) -> Iterator[str]:
     """The lines of a stream; ``flush`` is called when all that was read is used, before more is asked for."""
-    tail = ""
-    for block in blocks:
-        *lines, tail = (tail + block).split("\n")
+    for lines in lines_of(blocks, "\n"):
         for line in lines:
             yield line
             if each_line:
                 yield ""  # an empty line ends a sentence
         flush()
-    if tail:
-        yield tail
 
 
 def _write_columns(tag: Tag, source: Labelled, out: IO[str], as_json: bool) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
 from riverrun.config.recipe import encode_recipe
@@ -18,22 +17,30 @@ from riverrun.data.corpus import Corpus
 from riverrun.data.loader import SentenceLoader
 from riverrun.data.sampler import Buckets
 from riverrun.data.sentences import SentenceEncoder, SentenceFields
-from riverrun.errors import CheckpointError, ConfigError, missing
+from riverrun.errors import ConfigError, missing, nearest
 from riverrun.metrics.report import Report
 from riverrun.tasks import folder as folders
 from riverrun.tasks import tagger_fields as learned
-from riverrun.tasks.labelled import Labelled, train_and_dev
-from riverrun.tasks.labeller import Labeller
+from riverrun.tasks.card import expected_scores
+from riverrun.tasks.draft import stored_graph, write_draft
+from riverrun.tasks.labelled import Labelled, train_and_dev, whole
+from riverrun.tasks.labeller import Labeller, metric_for
 from riverrun.tasks.tagger_folder import vocabularies
-from riverrun.tasks.tagger_net import build_net, own_cell
+from riverrun.tasks.tagger_net import build_net
 from riverrun.tasks.training import Listener, run
+from riverrun.text.fields import TagField
 from riverrun.text.sources import sha256
 from riverrun.text.tokenize import Tokenizer
 from riverrun.train.events import Prepared
 from riverrun.version import __version__
 
 if TYPE_CHECKING:
+    from riverrun.nn.cells import Cell
     from riverrun.nn.models.tagger import Tagger as Net
+
+
+METRICS = ("accuracy", "f1", "precision", "recall")
+"""The scores by which a tagger may be chosen; tags that are no spans have the first one alone."""
 
 
 @dataclass(eq=False)
@@ -69,6 +76,7 @@ def train_tagger(
     except ImportError:
         raise missing("torch", "train", "training") from None
 
+    cell = _checked(recipe, allow_import=allow_import)
     model, settings, data = recipe.model, recipe.train, recipe.data
     notes: list[str] = []
     files = {name: path for name in ("train", "dev", "test") if (path := getattr(data, name)) is not None}
@@ -76,16 +84,23 @@ def train_tagger(
     if "train" not in sources:
         raise ConfigError("data.train: no training file; expected a file of words with tags")
 
-    cell = own_cell(model, allow_import=allow_import)
-    graph = _graph(cell)
+    graph = stored_graph(cell)
     cache = Path(data.cache) if data.cache else place / folders.CACHE
     train, dev = train_and_dev(sources["train"], sources.get("dev"), cache, data.hold_out)
     tags = learned.tag_field(train, sources["train"], model)
-    if "dev" in sources:  # of what was held out, a rare tag may be missing in the rest; it counts as not found
-        learned.check_dev(dev, sources["dev"], tags)
-    if "test" in sources:
-        for _ in sources["test"].pairs(tags.source):
-            pass  # a mistake in it is found now, not when the training is over
+    metric = metric_for(tags, recipe.scoring)
+    if settings.metric is not None and settings.metric not in metric.metrics:
+        raise ConfigError(
+            f"train.metric: '{settings.metric}' is a score of spans; column {sources['train'].tag!r} of "
+            f"{sources['train'].path} has tags that are no spans. Choose another column (data.columns), or the metric "
+            f"{', '.join(metric.metrics)}"
+        )
+    scored = {"dev": dev}
+    if "test" in sources:  # a mistake in it is found now, not when the training is over
+        scored["test"] = whole(sources["test"], cache / "test")
+    for part, corpus in scored.items():
+        if part in sources:  # of what was held out, a rare tag may be missing in the rest; it counts as not found
+            learned.check_tags(corpus, sources[part], tags)
     train = learned.in_scheme(train, tags)
     words = learned.lexicon(train, model.words) if model.words else None
     fields = learned.fields(train, tags, model, words)
@@ -101,7 +116,7 @@ def train_tagger(
         data={path: sha256(path) for path in [*files.values(), *_vectors(recipe)]},
         graph=graph,
     )
-    _write_draft(place / folders.DRAFT, config, vocabularies(fields, tokenizer), resume=resume)
+    write_draft(place / folders.DRAFT, config, vocabularies(fields, tokenizer), resume=resume)
 
     loader = SentenceLoader(
         train,
@@ -119,54 +134,35 @@ def train_tagger(
         loader,
         settings,
         checkpoints=place / folders.DRAFT,
-        evaluate=lambda: labeller.score(_pairs(dev)).metrics,
+        evaluate=lambda: labeller.score(_pairs(dev), scoring=recipe.scoring).metrics,
         resume=resume,
         listeners=listeners,
     )
-    reports = {"dev": labeller.score(_pairs(dev))}
-    if "test" in sources:
-        reports["test"] = labeller.score(sources["test"].pairs())
+    reports = {part: labeller.score(_pairs(corpus), scoring=recipe.scoring) for part, corpus in scored.items()}
+    notes += expected_scores(recipe.expects, reports)
     if data.cache is None:
-        del loader, train, dev
+        del loader, train, dev, scored, corpus
         shutil.rmtree(cache, ignore_errors=True)
     return Trained(net, fields, tokenizer, config, reports, done.step, done.elapsed, notes)
 
 
-def _write_draft(checkpoints: Path, config: folders.Config, files: Mapping[str, bytes], *, resume: bool) -> None:
-    """What a run that is cut off needs to be used, or to be continued on the same data."""
-    if resume and (checkpoints / folders.CONFIG).is_file():
-        before = folders.read(checkpoints)
-        for name, checksum in config.data.items():
-            if before.data.get(name, checksum) != checksum:
-                raise CheckpointError(
-                    f"{name}: was changed since the run began (its SHA-256 is another one); a run is resumed on the "
-                    "same data. Restore the file, or train into another folder"
-                )
-        if _read_of(before) != _read_of(config):
-            raise CheckpointError(
-                f"{checkpoints}: the run that is here reads other data, or reads it in another way ([data]); a run is "
-                "resumed on the same data. Give what the first call was given, or train into another folder"
-            )
-        if before.graph != config.graph:
-            raise CheckpointError(
-                f"{checkpoints}: the equation of the cell was changed since the run began; a run is resumed with the "
-                "same one. Restore it, or train into another folder"
-            )
-        if before.recipe.get("model") != config.recipe["model"]:
-            raise CheckpointError(
-                f"{checkpoints}: the run that is here has other settings in [model]; a run is resumed with the same "
-                "ones. Give those of the first call, or train into another folder"
-            )
-        if msgspec.structs.replace(before, files={}) == config:
-            return
-    folders.write(checkpoints, config, files)
+def _checked(recipe: TaggerRecipe, *, allow_import: bool) -> Cell | None:
+    """Names that the config leaves open, before any data is read: the user's own cell, where the recipe has one."""
+    from riverrun.nn.cells import make_cell
+    from riverrun.nn.engines.table import check_name
 
-
-def _read_of(config: folders.Config) -> dict[str, Any]:
-    """What is learned from and chosen by: the contents, wherever they lie, and how they are read."""
-    data = config.recipe["data"]
-    sums = {part: config.data[data[part]] for part in ("train", "dev") if data[part] is not None}
-    return {**sums, **{name: data[name] for name in ("format", "columns", "encoding", "hold_out")}}
+    metric, encoder = recipe.train.metric, recipe.model.encoder
+    if metric is not None and metric not in METRICS:
+        raise ConfigError(
+            f"train.metric: a tagger has no score '{metric}'{nearest(metric, METRICS) or '.'} Expected one "
+            f"of {', '.join(METRICS)}"
+        )
+    try:
+        check_name(encoder.engine)
+        cell = make_cell({"kind": encoder.kind, **encoder.options}, allow_import=allow_import)
+    except ConfigError as wrong:
+        raise ConfigError(f"model.encoder.{wrong}") from None
+    return cell if ":" in encoder.kind else None
 
 
 def _pairs(corpus: Corpus) -> Iterator[tuple[list[str], list[str]]]:
@@ -180,7 +176,7 @@ def _facts(
     tags = fields.tags
     facts = {
         "train": f"{len(train):,} sentences, {train.tokens:,} words, {len(train.symbols['form']):,} distinct",
-        "dev": f"{len(dev):,} sentences, {dev.tokens:,} words" + (", held out of train" if held_out else ""),
+        "dev": f"{len(dev):,} sentences, {dev.tokens:,} words" + (_held_out(dev, tags) if held_out else ""),
         "tags": f"{len(tags.vocab)}" + (f", spans in {tags.source}, learned as {tags.scheme}" if tags.scheme else ""),
     }
     if words:
@@ -193,6 +189,17 @@ def _facts(
                 f"{words.vectors.covered_forms:.1%} of the distinct ones"
             )
     return facts
+
+
+def _held_out(dev: Corpus, tags: TagField) -> str:
+    """What to know of dev data that were held out: a rare tag may be in them alone."""
+    wrong = learned.unseen(dev, tags)
+    if not wrong:
+        return ", held out of train"
+    return (
+        f", held out of train; {sum(wrong.values()):,} of them with a tag that the rest has not, which count as not "
+        f"found: {', '.join(sorted(wrong)[:8])}"
+    )
 
 
 def _facts_of_net(net: Net, fields: SentenceFields, batch: Batch) -> dict[str, str]:
@@ -222,17 +229,3 @@ def _vectors(recipe: TaggerRecipe) -> list[str]:
     """The file of word vectors, where there is one: as much a part of the data as the sentences."""
     words = recipe.model.words
     return [words.vectors] if words and words.vectors else []
-
-
-def _graph(cell: Any) -> str | None:
-    """The equation of a user's own cell, so that the folder runs without its code."""
-    if cell is None:
-        return None
-    from riverrun.nn.cells.store import dumps
-
-    if cell.graph is None:
-        raise ConfigError(
-            f"model.encoder.cell: {cell.kind} has no traced equation (traced = False), so that a model with it could "
-            "not be loaded again without its code. Write its step with riverrun.nn.cells.math"
-        )
-    return dumps(cell.graph)

@@ -86,6 +86,35 @@ def test_the_bar_shows_the_step_and_the_sentences() -> None:
     assert "train  9 sentences" in said and "f1 0.5000" in said
 
 
+def test_the_bar_counts_what_there_is(monkeypatch) -> None:
+    stream = io.StringIO()
+    bar = Bar(stream)
+
+    def shown() -> tuple[object, ...]:
+        (task,) = bar._progress.tasks
+        return task.fields["epoch"], task.fields["steps"]
+
+    at = {"total": 128, "elapsed": 1.0}
+    assert shown() == ("reading", "")
+    bar(events.Prepared(facts={}, step=0, total=0, epoch=0, elapsed=0.0))
+    assert shown() == ("reading", "")
+    bar(events.Saved(path="p", step=64, epoch=1, **at))
+    assert shown() == ("epoch 2", "64/128")
+    bar(events.Saved(path="p", step=128, epoch=2, **at))
+    assert shown() == ("epoch 2", "128/128")
+    bar(events.Finished(reason="patience", best=None, best_step=1, step=64, epoch=1, **at))
+    assert shown() == ("epoch 1", "64/128")
+
+
+def test_what_is_very_long_or_large_is_cut() -> None:
+    facts = {"first sentence": "word/NOUN " * 500}
+    said = sentence(events.Prepared(facts=facts, **AT))
+    assert len(said) < 300 and said.endswith("word/NOUN ...")
+    stream = io.StringIO()
+    Lines(stream)(msgspec.structs.replace(STEP, loss=37797851587695659125504055705600.0))
+    assert "loss 3.78e+31 " in stream.getvalue()
+
+
 def test_the_log_holds_every_event_and_some_steps(tmp_path) -> None:
     with Log(tmp_path / "new" / "metrics.jsonl", interval=3600) as log:
         for event in (SAID[1][0], STEP, STEP, SAID[3][0]):

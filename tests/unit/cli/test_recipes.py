@@ -25,7 +25,7 @@ def test_the_list_names_every_recipe_and_what_it_cites(capsys) -> None:
     assert all(line.endswith(load_recipe(line.split()[0]).cites) for line in lines)
     objects = [json.loads(line) for line in said(capsys, "--json").splitlines()]
     assert [entry["name"] for entry in objects] == list(shipped_recipes())
-    assert objects[2] == {
+    assert next(entry for entry in objects if entry["name"] == "tagger/blstm-cnn-crf") == {
         "name": "tagger/blstm-cnn-crf",
         "task": "tagger",
         "cites": load_recipe("tagger/blstm-cnn-crf").cites,
@@ -50,8 +50,20 @@ def test_every_setting_is_shown_with_its_value_and_meaning(capsys) -> None:
     assert len(names) == len(set(names))
 
 
+def test_every_setting_is_an_object_for_machines(capsys) -> None:
+    objects = [json.loads(line) for line in said(capsys, "tagger/upos", "--settings", "--json").splitlines()]
+    assert {
+        "setting": "data.train",
+        "value": None,
+        "expected": "text or none",
+        "help": "The file to learn from.",
+    } in objects
+    assert len(objects) == len(said(capsys, "tagger/upos", "--settings").split("\n\n"))
+
+
 def test_the_schema_is_json(capsys) -> None:
-    assert json.loads(said(capsys, "--schema"))["$ref"] == "#/$defs/TaggerRecipe"
+    schema = json.loads(said(capsys, "--schema"))
+    assert {each["$ref"] for each in schema["anyOf"]} == {"#/$defs/TaggerRecipe", "#/$defs/LmRecipe"}
 
 
 @pytest.mark.parametrize("name", ["tagger/no", "no.toml"])

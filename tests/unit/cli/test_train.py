@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -19,6 +21,8 @@ from riverrun.errors import DataError
 
 class Tagger:
     """Takes down what it is asked for; ``notes`` are those of a tagger."""
+
+    first_use = "echo 'Some text.' | riverrun predict {}"
 
     asked: list[dict[str, Any]]
     answer: BaseException | None = None
@@ -109,6 +113,44 @@ def test_a_run_that_fails_later_keeps_what_it_wrote(asked, monkeypatch) -> None:
     monkeypatch.setattr(Tagger, "fit", fit)
     assert run(["train", "tagger/upos", "a.conllu"]) == WRONG_INPUT
     assert Path("runs/tagger/upos-1/checkpoint").is_dir()
+
+
+def test_for_machines_every_line_is_an_object(asked, capsys, monkeypatch) -> None:
+    assert run(["train", "tagger/upos", "a.conllu", "--out", "a b", "--json"]) == 0
+    said = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert said == [
+        {"event": "run", "recipe": "tagger/upos", "out": "a b"},
+        {"event": "note", "note": "so it goes"},
+        {"event": "done", "out": "a b", "try": "echo 'Some text.' | riverrun predict 'a b'"},
+    ]
+    monkeypatch.setattr(Tagger, "answer", KeyboardInterrupt())
+    assert run(["train", "tagger/upos", "a.conllu", "--out", "here", "--json"]) == INTERRUPTED
+    said = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [each["event"] for each in said] == ["run", "stopped", "failed"]
+    assert said[1]["again"] == "riverrun train tagger/upos a.conllu --out here"
+
+
+def test_what_a_finished_run_may_do_without_is_said(asked, capsys) -> None:
+    Path("here/checkpoint").mkdir(parents=True)
+    assert run(["train", "tagger/upos", "a.conllu", "--out", "here"]) == 0
+    assert "Done: here (here/checkpoint is not needed any more and may be deleted). Try: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_after_a_failure_it_says_whether_something_is_left(asked, capsys, monkeypatch, begun) -> None:
+    def fit(self: Tagger, *, listeners: Any, **more: Any) -> None:
+        Path("here/checkpoint/3").mkdir(parents=True)
+        if begun:
+            listeners[-1](None)
+        raise OSError(errno.ENOSPC, "No space left on device", "here/model.safetensors")
+
+    monkeypatch.setattr(Tagger, "fit", fit)
+    assert run(["train", "tagger/upos", "a.conllu", "--out", "here"]) == WRONG_INPUT
+    said = capsys.readouterr().err
+    assert (
+        "What was saved is kept. To go on: riverrun train tagger/upos a.conllu --out here --resume" in said
+    ) == begun
+    assert "No space left on device. Free some space, or write to another disk\n" in said
 
 
 @pytest.mark.parametrize("begun", [False, True])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +16,14 @@ pytestmark = pytest.mark.train
 from riverrun.data.batch import Batch  # noqa: E402
 from riverrun.decode.scorer import Labels  # noqa: E402
 from riverrun.errors import RiverrunError  # noqa: E402
+from riverrun.export import write  # noqa: E402
+from riverrun.export.builder import Builder  # noqa: E402
 from riverrun.export.graph import export_graph  # noqa: E402
+from riverrun.export.parity import Parity  # noqa: E402
+from riverrun.export.report import ExportReport  # noqa: E402
+from riverrun.export.write import write_graph  # noqa: E402
+from riverrun.runtime.graph import Graph  # noqa: E402
+from riverrun.runtime.info import GraphInfo  # noqa: E402
 from riverrun.runtime.session import Session  # noqa: E402
 
 
@@ -77,3 +85,34 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         export_graph(Line(), example(), path)
     assert [file.read_text() for file in tmp_path.iterdir()] == ["the one before"]
+
+
+def product(path: Path, *, int8: bool = False) -> ExportReport:
+    """A graph with 40 KB of weights, or a quarter."""
+    build = Builder("test")
+    x = ir.val("x", ir.DataType.FLOAT, ("B", 100))
+    out = build("MatMul", x, build.constant(np.ones((100, 100)), np.float32, name="weights"))
+    out.name, out.type, out.shape = "out", ir.TensorType(ir.DataType.FLOAT), ir.Shape(("B", 100))
+    graph = ir.Graph([x], [out], nodes=build.nodes, initializers=build.constants, opset_imports={"": 18}, name="test")
+
+    def judge(draft: Path) -> Parity:
+        given = np.ones((2, 100), np.float32)
+        return Parity(float(np.abs(Graph(draft).run({"x": given})["out"] - 100).max()), 1.0, 1)
+
+    return write_graph(
+        ir.Model(graph, ir_version=10), GraphInfo(rows="x"), path, judge=judge, judge_int8=judge if int8 else None
+    )
+
+
+def test_a_model_that_no_file_holds_says_so(tmp_path, monkeypatch):
+    path = tmp_path / "model.onnx"
+    monkeypatch.setattr(write, "LIMIT", 30_000)
+    with pytest.raises(RiverrunError, match=r"at most 0\.0 GB .*, received 0\.0 GB of 32 bits; export with int8"):
+        product(path)
+    assert not list(tmp_path.iterdir())
+    report = product(path, int8=True)  # in 8 bits it is small enough, and the one of 32 bits was compared all the same
+    assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"] and report.bytes < 15_000
+    monkeypatch.setattr(write, "LIMIT", 3000)
+    with pytest.raises(RiverrunError, match=r"received 0\.0 GB in 8 bits"):
+        product(path, int8=True)
+    assert Graph(path).info.int8  # what was there is there

@@ -121,3 +121,34 @@ def test_what_failed_leaves_the_place_as_it_was(tmp_path):
         (place / "checkpoint" / "12").mkdir()
         raise ValueError
     assert (place / "cache").exists()  # a run that can be resumed
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows wants a privilege for a link")
+def test_a_hubs_cache_of_links_is_a_model(tmp_path):
+    # As huggingface_hub keeps them: a snapshot is made of links to files that are named by their sums.
+    folder.write(tmp_path / "whole", CONFIG, NEW)
+    snapshot, blobs = tmp_path / "snapshots" / "main", tmp_path / "blobs"
+    blobs.mkdir()
+    for k, path in enumerate(p for p in (tmp_path / "whole").rglob("*") if p.is_file()):
+        link = snapshot / path.relative_to(tmp_path / "whole")
+        link.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(blobs / str(k))
+        link.symlink_to(os.path.relpath(blobs / str(k), link.parent))
+    assert folder.read(snapshot).files == sums(NEW)
+    (blobs / "changed").write_bytes(b"changed")
+    (snapshot / "model").unlink()
+    (snapshot / "model").symlink_to(blobs / "changed")
+    with pytest.raises(CheckpointError, match="model: its SHA-256 is not the one in"):
+        folder.read(snapshot)
+
+
+@pytest.mark.parametrize("name", ["../mine", "vocab/../../mine", "..", "vocab/..", "/mine", "{}/mine"])
+def test_a_name_that_leads_out_of_the_folder_is_refused(tmp_path, name):
+    model = tmp_path / "model"
+    (tmp_path / "mine").write_bytes(b"old")
+    name = name.format(tmp_path)
+    folder.write(model, CONFIG, NEW)
+    listed = msgspec.structs.replace(CONFIG, files={name: hashlib.sha256(b"old").hexdigest(), **sums(NEW)})
+    (model / "config.json").write_bytes(msgspec.json.encode(listed))
+    with pytest.raises(CheckpointError, match=f"the file name {name!r} leads out of the folder"):
+        folder.read(model)

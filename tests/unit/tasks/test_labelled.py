@@ -8,7 +8,7 @@ import pytest
 
 from riverrun.errors import ConfigError, DataError
 from riverrun.tasks.labelled import Labelled, held_out, train_and_dev
-from riverrun.tasks.tagger_fields import check_dev
+from riverrun.tasks.tagger_fields import check_tags
 from riverrun.text.fields import TagField
 from riverrun.text.vocab import Vocab
 
@@ -37,6 +37,15 @@ def test_columns_by_format_name_and_number(tmp_path):
         list(Labelled(str(tmp_path / "a.conllu"), columns={"tag": "uops"}).pairs())
     with pytest.raises(ConfigError, match="a tagger reads the formats conllu, conll, received tsv"):
         Labelled(str(tmp_path / "a.conll"), "tsv")
+
+
+def test_a_file_is_looked_at_when_it_is_named(tmp_path):
+    (tmp_path / "a").write_bytes("カフェ\tX\n\n".encode("utf-16-le"))
+    assert list(Labelled(str(tmp_path / "a"), encoding="utf-16-le").pairs()) == [(["カフェ"], ["X"])]
+    for format in (None, "conll"):
+        with pytest.raises(DataError, match=r"nothere: no such file"):
+            Labelled(str(tmp_path / "nothere"), format)
+    assert Labelled("-", "conll").name == "<stdin>"
 
 
 def test_notes_are_noted_once(tmp_path):
@@ -105,5 +114,5 @@ def test_the_line_of_an_unknown_tag_is_right_whatever_stands_before_it(tmp_path,
     path.write_text(text + "\n" + WORD.format(1, "c", "INTJ") + "\n")
     labelled = Labelled(str(path))
     number = text.count("\n")
-    with pytest.raises(DataError, match=rf"dev\.conllu:{number}: the tag 'INTJ' is never seen .*\(1 such tags: INTJ\)"):
-        check_dev(labelled.corpus(tmp_path / "cache"), labelled, TagField(Vocab(["NOUN"])))
+    with pytest.raises(DataError, match=rf"dev\.conllu:{number}: the tag 'INTJ' is never seen .*\(1 such tag: INTJ\)"):
+        check_tags(labelled.corpus(tmp_path / "cache"), labelled, TagField(Vocab(["NOUN"])))
