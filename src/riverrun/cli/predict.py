@@ -12,7 +12,7 @@ from riverrun.cli.screen import say_notes
 
 
 class Predict(msgspec.Struct, frozen=True, kw_only=True):
-    """Tag text. Raw text is split into words; given the training format, that format comes back, filled in."""
+    """A model's answers for text: tags, or what comes next. Given the training format, it comes back, filled in."""
 
     model: Model
     """A model's folder, or the name of a bundled model."""
