@@ -101,7 +101,7 @@ def _shrink(graph: ir.Graph, value: ir.Value, weights: Array, axis: int, build: 
         node, steps = use.node, Builder(f"{integers.name}.{number}")
         if node.op_type == "Gather":
             steps.replace(graph, node, [_rows(node, integers, scales, steps)])
-        elif weights.size >= LARGE and node.graph is graph and _plain_product(node):
+        elif weights.size >= LARGE and weights.ndim == 2 and node.graph is graph and _plain_product(node):
             steps.replace(graph, node, [_product(node, integers, scales, axis, steps)])
     if value.uses():
         whole = build("Mul", build("Cast", integers, to=ir.DataType.FLOAT), scales)
@@ -135,6 +135,7 @@ def _product(node: ir.Node, integers: ir.Value, scales: ir.Value, axis: int, bui
     if axis == 1:  # (N, D)
         integers, scales = build("Transpose", integers, perm=[1, 0]), build("Transpose", scales, perm=[1, 0])
     largest = build("ReduceMax", build("Abs", x), build.integers(-1), keepdims=1)
+    # 0 / 0 would be no number, of which there is no byte.
     above_zero = build("Max", largest, build.constant(np.finfo(np.float32).tiny * _STEPS, np.float32))
     unit = build("Mul", above_zero, build.constant(1 / _STEPS, np.float32))
     scaled = build("Div", x, unit)

@@ -87,7 +87,7 @@ def trace(
     with _quiet():  # parts of a stacked weight become weights of their own, however large
         optimizer.fold_constants(model, input_size_limit=2**40, output_size_limit=2**40)
     model.ir_version = IR_VERSION
-    name_weights(model)
+    name_weights(model, module.state_dict())
     _check_sizes(model, axes)
     return model
 

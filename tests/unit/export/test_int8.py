@@ -81,6 +81,11 @@ def test_a_table_that_two_read_and_a_product_of_two_inputs(rng):
     np.testing.assert_allclose(run(both, at), table[at] @ table[at].T, atol=1.0)
 
 
+def test_a_table_that_a_cache_holds_stays_float_and_is_named(rng):
+    table, weights = rng.normal(size=(500, 40)).astype(np.float32), rng.normal(size=(40, 30)).astype(np.float32)
+    assert quantize(model(table, weights)) == ["Gather: test.table (20000 weights)"]
+
+
 def test_what_stays_float_is_said_largest_first(rng):
     build = Builder("test")
     x = ir.val("x", ir.DataType.FLOAT, ("N", 80))

@@ -79,8 +79,10 @@ def test_the_trials_are_ragged_and_begin_in_many_states():
         Sums(forgets=True),
         Sums(past_the_end=True),
         Sums(lambda scores, h: (np.where(np.arange(SIZE) == 3, np.nan, scores), h)),
+        Sums(lambda scores, h: (scores + (scores.shape[1] == 18), h)),  # what is left of 19 behind the first one
+        Sums(lambda scores, h: (scores + (scores.shape[1] == 17), h)),  # and behind the first two
     ],
-    ids=["scores", "state", "rows", "scores of rows", "forgets", "padding", "nan"],
+    ids=["scores", "state", "rows", "scores of rows", "forgets", "padding", "nan", "the rest", "after steps"],
 )
 def test_every_mistake_is_found(other):
     assert not judged(other).max_error < 5e-4  # a NaN is not either

@@ -87,8 +87,8 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
     assert [file.read_text() for file in tmp_path.iterdir()] == ["the one before"]
 
 
-def product(path: Path, *, int8: bool = False) -> ExportReport:
-    """A graph with 40 KB of weights, or a quarter."""
+def product(path: Path, drafts: list[list[str]], *, int8: bool = False) -> ExportReport:
+    """A graph with 40 KB of weights, or a quarter; ``drafts`` is told the files that are compared with the model."""
     build = Builder("test")
     x = ir.val("x", ir.DataType.FLOAT, ("B", 100))
     out = build("MatMul", x, build.constant(np.ones((100, 100)), np.float32, name="weights"))
@@ -96,6 +96,7 @@ def product(path: Path, *, int8: bool = False) -> ExportReport:
     graph = ir.Graph([x], [out], nodes=build.nodes, initializers=build.constants, opset_imports={"": 18}, name="test")
 
     def judge(draft: Path) -> Parity:
+        drafts.append(sorted(file.name for file in draft.parent.iterdir()))
         given = np.ones((2, 100), np.float32)
         return Parity(float(np.abs(Graph(draft).run({"x": given})["out"] - 100).max()), 1.0, 1)
 
@@ -105,14 +106,16 @@ def product(path: Path, *, int8: bool = False) -> ExportReport:
 
 
 def test_a_model_that_no_file_holds_says_so(tmp_path, monkeypatch):
-    path = tmp_path / "model.onnx"
+    path, drafts = tmp_path / "model.onnx", []
     monkeypatch.setattr(write, "LIMIT", 30_000)
     with pytest.raises(RiverrunError, match=r"at most 0\.0 GB .*, received 0\.0 GB of 32 bits; export with int8"):
-        product(path)
+        product(path, drafts)
     assert not list(tmp_path.iterdir())
-    report = product(path, int8=True)  # in 8 bits it is small enough, and the one of 32 bits was compared all the same
+    report = product(path, drafts, int8=True)  # in 8 bits it is small enough
     assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"] and report.bytes < 15_000
+    # The one of 32 bits was compared all the same, with its weights in a file of their own.
+    assert drafts[0] == ["model.onnx", "model.onnx.data"] and len(drafts) == 2
     monkeypatch.setattr(write, "LIMIT", 3000)
     with pytest.raises(RiverrunError, match=r"received 0\.0 GB in 8 bits"):
-        product(path, int8=True)
+        product(path, drafts, int8=True)
     assert Graph(path).info.int8  # what was there is there
