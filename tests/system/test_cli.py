@@ -16,6 +16,8 @@ import pytest
 
 from riverrun.tasks import folder
 
+from .without_torch import WITHOUT_TORCH
+
 BUNDLED = folder.bundled()
 resource = pytest.importorskip("resource")  # not on Windows
 
@@ -23,23 +25,6 @@ RIVERRUN = (sys.executable, "-m", "riverrun")
 # With buffers between print and pipe, as people have them.
 BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
 CONLLU = "1\tÉté\tété\tNOUN\tNN\t_\t0\troot\t_\t_\n\n"
-
-# torch, as it is where it was not installed: no finder finds it.
-NO_TORCH = """
-import sys
-from riverrun.cli.main import main
-
-class Without:
-    def __init__(self, finder):
-        self.finder = finder
-    def find_spec(self, name, *rest):
-        return None if name == "torch" else self.finder.find_spec(name, *rest)
-    def __getattr__(self, name):
-        return getattr(self.finder, name)
-
-sys.meta_path[:] = map(Without, sys.meta_path)
-main()
-"""
 
 
 def ran(*arguments: str | bytes, code: int = 0, **options: object) -> subprocess.CompletedProcess[bytes]:
@@ -125,7 +110,9 @@ def test_doctor_reports_on_stdout() -> None:
 
 def test_without_torch_all_but_training_works(conllu: Path) -> None:
     def bare(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-c", NO_TORCH, *arguments], capture_output=True, text=True, timeout=60)
+        return subprocess.run(
+            [sys.executable, "-c", WITHOUT_TORCH, *arguments], capture_output=True, text=True, timeout=60
+        )
 
     for line in (["doctor"], ["models"], ["recipes", "tagger/upos"], ["data", "check", str(conllu)]):
         done = bare(*line)

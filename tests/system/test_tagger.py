@@ -23,23 +23,9 @@ from riverrun.runtime.session import Session  # noqa: E402
 from riverrun.tasks.tagger import Tagger  # noqa: E402
 from riverrun.text.formats import write_conll  # noqa: E402
 
+from .without_torch import WITHOUT_TORCH  # noqa: E402
+
 RIVERRUN = (sys.executable, "-m", "riverrun")
-# torch, as it is where it was not installed: no finder finds it.
-WITHOUT_TORCH = """
-import sys
-from riverrun.cli.main import main
-
-class Without:
-    def __init__(self, finder):
-        self.finder = finder
-    def find_spec(self, name, *rest):
-        return None if name == "torch" else self.finder.find_spec(name, *rest)
-    def __getattr__(self, name):
-        return getattr(self.finder, name)
-
-sys.meta_path[:] = map(Without, sys.meta_path)
-main()
-"""
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from riverrun.classic.arrays import Bits, Ids, Integers
 from riverrun.classic.compiled import loop
+from riverrun.classic.search import place_of
 
 
 @loop
@@ -89,20 +90,6 @@ def grow(rows: Bits, bits: int, per_column: int, base: Integers, word: Ids, firs
 
 
 @loop
-def child(word: Ids, first: Integers, node: int, symbol: int) -> int:
-    """The child of a node that has children, or -1."""
-    low, end = first[node], first[node + 1]
-    high = end
-    while low < high:
-        middle = (low + high) >> 1
-        if word[middle] < symbol:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < end and word[low] == symbol else -1
-
-
-@loop
 def shorter(word: Ids, first: Integers, size: int) -> Integers:
     """(nodes,): for each n-gram the node of the same one without its first symbol; -1 for symbols."""
     link = np.full(len(word), -1, np.int64)
@@ -112,5 +99,5 @@ def shorter(word: Ids, first: Integers, size: int) -> Integers:
             if node < size:
                 link[longer] = symbol
             elif link[node] >= 0:
-                link[longer] = child(word, first, link[node], symbol)
+                link[longer] = place_of(word, first[link[node]], first[link[node] + 1], symbol)
     return link

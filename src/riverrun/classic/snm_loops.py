@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from riverrun.classic.arrays import Bits, Floats, Ids, Integers
 from riverrun.classic.compiled import loop
+from riverrun.classic.search import place_of
 
 Singles = npt.NDArray[np.float32]
 
@@ -62,19 +63,6 @@ def _row(feature: Bits, index: Integers, start: Integers, pattern: int, key: Any
 
 
 @loop
-def _entry(word: Ids, low: int, high: int, symbol: int) -> int:
-    """Where a symbol stands in the row of a context, or -1."""
-    end = high
-    while low < high:
-        middle = (low + high) >> 1
-        if word[middle] < symbol:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < end and word[low] == symbol else -1
-
-
-@loop
 def scores(
     hashes: Bits,
     symbols: npt.NDArray[Any],
@@ -103,7 +91,7 @@ def scores(
                 row = _row(feature, index, start, pattern, key)
                 if row >= 0:
                     below += total[row]
-                    entry = _entry(word, first[row], first[row + 1], symbols[i])
+                    entry = place_of(word, first[row], first[row + 1], symbols[i])
                     if entry >= 0:
                         above += weight[entry]
         out[i] = above / below
@@ -213,7 +201,7 @@ def learn(
             n = total[row] - 1
             if n == 0:
                 continue
-            entry = _entry(word, first[row], first[row + 1], symbols[i])
+            entry = place_of(word, first[row], first[row + 1], symbols[i])
             c = np.int64(count[entry])
             if c > 1:
                 _metas(pattern, key, symbols[i], c - 1, n, mask, there[pattern])
