@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from importlib.util import find_spec
 
 
 class RiverrunError(Exception):
@@ -53,3 +54,13 @@ def missing(package: str, extra: str, what: str) -> ConfigError:
         f"{what} needs the package '{package}', which is not installed. "
         f"Install it with: pip install 'riverrun[{extra}]'"
     )
+
+
+def needs_torch(what: str) -> None:
+    """Raise the error for torch where it is not installed, which is found out without importing it.
+
+    Args:
+        what: what it is needed for, as the beginning of the message.
+    """
+    if find_spec("torch") is None:
+        raise missing("torch", "train", what)

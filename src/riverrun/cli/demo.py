@@ -11,10 +11,10 @@ import msgspec
 from tyro.conf import Positional, arg
 
 from riverrun.cli.evaluate import table
-from riverrun.cli.needs import needs_torch
 from riverrun.cli.options import Dir
 from riverrun.cli.progress import listeners
 from riverrun.cli.train import next_folder
+from riverrun.errors import needs_torch
 
 if TYPE_CHECKING:
     from riverrun.tasks.tagger import Tagger

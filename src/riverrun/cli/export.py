@@ -9,9 +9,9 @@ from typing import Annotated
 import msgspec
 from tyro.conf import Positional, arg
 
-from riverrun.cli.needs import needs_torch
 from riverrun.cli.options import Flag, Model
 from riverrun.cli.screen import say, size
+from riverrun.errors import needs_torch
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,12 +12,11 @@ from typing import Annotated
 import msgspec
 from tyro.conf import Positional, arg
 
-from riverrun.cli.needs import needs_torch
 from riverrun.cli.options import Dir, Flag, Settings
 from riverrun.cli.progress import listeners
 from riverrun.cli.screen import say, say_object
 from riverrun.config.recipe import load_recipe
-from riverrun.errors import ConfigError, RiverrunError
+from riverrun.errors import ConfigError, RiverrunError, needs_torch
 from riverrun.train.events import Event
 
 

@@ -17,7 +17,7 @@ from riverrun.config.lm import LmRecipe
 from riverrun.config.recipe import encode_recipe
 from riverrun.config.struct import tag_of
 from riverrun.data.stream import StreamLoader, TokenStream, WindowLoader
-from riverrun.errors import ConfigError, DataError, missing
+from riverrun.errors import ConfigError, DataError, needs_torch
 from riverrun.metrics.perplexity import Perplexity, Unknown
 from riverrun.metrics.report import Report
 from riverrun.tasks import folder as folders
@@ -65,10 +65,7 @@ def train_lm(
     """Train in the folder ``place``; the model, and what the readers of the files had to say."""
     counts = not recipe.by_gradient
     if not counts:
-        try:
-            import torch  # noqa: F401  # the only thing that may be missing
-        except ImportError:
-            raise missing("torch", "train", "training") from None
+        needs_torch("training")
     notes: list[str] = []
     cache = Path(recipe.data.cache) if recipe.data.cache else place / folders.CACHE
     data = _read(recipe, cache, notes)

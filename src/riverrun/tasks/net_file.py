@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from riverrun.errors import CheckpointError, missing
+from riverrun.errors import CheckpointError, needs_torch
 from riverrun.tasks import folder as folders
 from riverrun.tasks.folder import WEIGHTS
 
@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 def net_weights(root: Path, config: folders.Config, *, unfinished: bool) -> dict[str, Tensor]:
     """The weights; of a training that is not finished, the best ones so far."""
-    try:
-        import torch  # noqa: F401  # the only thing that may be missing
-    except ImportError:
-        raise missing("torch", "train", f"{root}: a model that was not exported") from None
+    needs_torch(f"{root}: a model that was not exported")
     from riverrun.train.checkpoint import Checkpoints
     from riverrun.train.weights import load_weights
 

@@ -17,7 +17,7 @@ from riverrun.data.corpus import Corpus
 from riverrun.data.loader import SentenceLoader
 from riverrun.data.sampler import Buckets
 from riverrun.data.sentences import SentenceEncoder, SentenceFields
-from riverrun.errors import ConfigError, missing, nearest
+from riverrun.errors import ConfigError, nearest, needs_torch
 from riverrun.metrics.report import Report
 from riverrun.tasks import folder as folders
 from riverrun.tasks import tagger_fields as learned
@@ -71,10 +71,8 @@ def train_tagger(
     recipe: TaggerRecipe, place: Path, *, resume: bool, listeners: Sequence[Listener], allow_import: bool
 ) -> Trained:
     """Train in the folder ``place``, where the checkpoints and the encoded corpus lie meanwhile."""
-    try:
-        import torch
-    except ImportError:
-        raise missing("torch", "train", "training") from None
+    needs_torch("training")
+    import torch
 
     cell = _checked(recipe, allow_import=allow_import)
     model, settings, data = recipe.model, recipe.train, recipe.data

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from riverrun.cli import needs
+from riverrun import errors
 from riverrun.cli import train as cli_train
 from riverrun.cli.main import INTERRUPTED, WRONG_INPUT, run
 from riverrun.cli.train import next_folder
@@ -44,7 +44,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any
     module = ModuleType("riverrun.tasks.tagger")
     module.Tagger = Tagger  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "riverrun.tasks.tagger", module)
-    monkeypatch.setattr(needs, "find_spec", lambda name: object())
+    monkeypatch.setattr(errors, "find_spec", lambda name: object())
     monkeypatch.setattr(Tagger, "asked", [], raising=False)
     monkeypatch.setattr(Tagger, "answer", None)
     monkeypatch.chdir(tmp_path)
@@ -182,7 +182,7 @@ def test_what_is_wrong_is_said_before_anything_begins(asked, capsys, line, messa
 
 
 def test_without_torch_the_line_that_installs_it_is_said(asked, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(needs, "find_spec", lambda name: None)
+    monkeypatch.setattr(errors, "find_spec", lambda name: None)
     assert run(["train", "tagger/upos", "a"]) == WRONG_INPUT
     assert capsys.readouterr().err == (
         "ConfigError: training needs the package 'torch', which is not installed. "
